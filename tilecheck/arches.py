@@ -1,0 +1,64 @@
+"""Facts per GPU architecture that schedules must respect. Pure data; imports no tensor library.
+
+Source of the limits: CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute Capability".
+"""
+
+from dataclasses import dataclass
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Arch:
+    """One architecture.
+
+    name: as nvcc spells it.  capability: (major, minor).
+    shared_per_block: bytes of dynamic shared memory one block can opt in to.
+    shared_per_sm: bytes of shared memory a multiprocessor has for all its blocks.
+    bulk_copy: it has the bulk tensor copy engine (TMA).
+    """
+
+    name: str
+    capability: tuple[int, int]
+    shared_per_block: int
+    shared_per_sm: int
+    bulk_copy: bool = False
+    max_threads: int = 1024
+    registers_per_sm: int = 65536
+    registers_per_thread: int = 255
+
+
+ARCHES: dict[str, Arch] = {
+    a.name: a
+    for a in (
+        Arch("sm_80", (8, 0), 163 * KIB, 164 * KIB),
+        Arch("sm_89", (8, 9), 99 * KIB, 100 * KIB),
+        Arch("sm_90a", (9, 0), 227 * KIB, 228 * KIB, bulk_copy=True),
+        Arch("sm_100a", (10, 0), 227 * KIB, 228 * KIB, bulk_copy=True),
+        Arch("sm_120a", (12, 0), 99 * KIB, 100 * KIB, bulk_copy=True),
+    )
+}
+
+# Capabilities with no row of their own run the code of the row they are compatible with.
+_SAME_AS = {(8, 6): "sm_89", (8, 7): "sm_80", (10, 3): "sm_100a", (12, 1): "sm_120a"}
+
+
+def arch(name: str) -> Arch:
+    """The architecture called `name`; ValueError with the known names if there is none."""
+    try:
+        return ARCHES[name]
+    except KeyError:
+        raise ValueError(f"unknown architecture {name!r}; known: {', '.join(ARCHES)}") from None
+
+
+def arch_of_capability(major: int, minor: int) -> Arch:
+    """The architecture whose limits hold for a GPU of this compute capability; ValueError below 8.0 or unknown."""
+    for candidate in ARCHES.values():
+        if candidate.capability == (major, minor):
+            return candidate
+    if (major, minor) in _SAME_AS:
+        return ARCHES[_SAME_AS[major, minor]]
+    raise ValueError(
+        f"compute capability {major}.{minor} is not supported; supported: "
+        + ", ".join(f"{a.capability[0]}.{a.capability[1]} ({a.name})" for a in ARCHES.values())
+    )

@@ -1,0 +1,307 @@
+"""What a kernel author hands to the suite: a spec, its cases, its reference and its cost.
+
+Nothing here imports torch or TileLang, so that specs can be listed on any machine. Everything is validated where it
+is made: a wrong spec is a ValueError that carries the values, never a strange failure of a later check.
+
+**One calling rule.** Every function an author gives (`program`, `reference`, `cost`, `default_schedule`, `legal`, a
+draw, a vendor) is called by *parameter name*. It may ask for each of the case's dims and flags by its name, for
+`dtype`, `case`, `arch`, `schedule`, and for each field of the schedule; `reference`, draws and vendors also for the
+kernel's tensors, by the names they have in the program. What it does not ask for, it does not get.
+"""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tilecheck.arches import ARCHES, Arch, arch
+from tilecheck.dtypes import dtype as _dtype
+
+Scalar = bool | int | float | str
+
+_CASE_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_KERNEL_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_RESERVED = frozenset({"dtype", "case", "arch", "schedule"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of a kernel's table: sizes, element type, modes, and the reason the row exists.
+
+    id: lower-kebab and for ever, since baselines match on it.  dims: name -> size, zero allowed.
+    dtype: a name of `tilecheck.dtypes`.  flags: further modes by name (`causal=True`).
+    why: the branch this row is there for.  draw: how inputs are drawn (see `tilecheck.inputs`, `KernelSpec.draws`).
+    Raises ValueError where one of them is malformed.
+    """
+
+    id: str
+    dims: Mapping[str, int]
+    dtype: str
+    flags: Mapping[str, Scalar] = field(default_factory=dict)
+    why: str = ""
+    draw: str = "normal"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not _CASE_ID.fullmatch(self.id):
+            raise ValueError(f"case id {self.id!r} is not lower-kebab (like 'llama8b-up-bf16')")
+        where = f"case {self.id!r}"
+        for name, size in self.dims.items():
+            if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+                raise ValueError(f"{where}: dim {name} = {size!r} is not an integer >= 0")
+        for name, flag in self.flags.items():
+            if not isinstance(flag, (bool, int, float, str)):
+                raise ValueError(f"{where}: flag {name} = {flag!r} is not a bool, number or string")
+        if clash := sorted((set(self.dims) & set(self.flags)) | (_RESERVED & ({*self.dims} | {*self.flags}))):
+            raise ValueError(f"{where}: {', '.join(clash)} is reserved, or both a dim and a flag")
+        try:
+            _dtype(self.dtype)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        if not isinstance(self.why, str) or not self.why.strip():
+            raise ValueError(f"{where}: `why` is empty; name the branch this row is there for")
+        object.__setattr__(self, "dims", MappingProxyType(dict(self.dims)))
+        object.__setattr__(self, "flags", MappingProxyType(dict(self.flags)))
+
+    @classmethod
+    def per_dtype(
+        cls,
+        dtypes: Iterable[str],
+        id: str,
+        dims: Mapping[str, int],
+        why: str,
+        flags: Mapping[str, Scalar] | None = None,
+        draw: str = "normal",
+    ) -> tuple["Case", ...]:
+        """The same row for several element types: `tail-m` becomes `tail-m-fp16`, `tail-m-bf16`."""
+        return tuple(cls(f"{id}-{_dtype(d).short}", dims, d, flags or {}, why, draw) for d in dtypes)
+
+    def __str__(self) -> str:
+        sizes = " ".join(f"{name}={value}" for name, value in (*self.dims.items(), *self.flags.items()))
+        return f"{self.id} ({sizes} {self.dtype})"
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle, and xdist workers want cases
+        return type(self), (self.id, dict(self.dims), self.dtype, dict(self.flags), self.why, self.draw)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The least a kernel must do, for the roofline: floating point operations, and bytes through device memory
+    (each input read once, each output written once)."""
+
+    flops: float
+    bytes: float
+
+    def __post_init__(self) -> None:
+        if not (self.flops >= 0 and self.bytes >= 0):
+            raise ValueError(f"cost must not be negative: flops={self.flops!r} bytes={self.bytes!r}")
+
+
+@dataclass(frozen=True)
+class Term:
+    """One rounding that the algorithm makes: it may move an element by `coefficient * magnitude`.
+
+    reason: for the report, as in "cast of P to fp16".  coefficient: a number >= 0.
+    magnitude: tensor that broadcasts to the output, values >= 0.
+    """
+
+    reason: str
+    coefficient: float
+    magnitude: Any
+
+    def __post_init__(self) -> None:
+        if not self.coefficient >= 0:
+            raise ValueError(f"term {self.reason!r}: coefficient {self.coefficient!r} is not >= 0")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The right value of one output, and how far a right kernel may be from it.
+
+    value: float64 tensor of the output's shape (any dtype if `exact`).
+    terms: roundings besides the one into the output's dtype; None: not known, the bound is then empirical.
+    exact: every bit must agree (copies, integers).
+    open: boolean tensor, true where the algorithm leaves the result open (any value, NaN included); None: nowhere.
+    """
+
+    value: Any
+    terms: tuple[Term, ...] | None = None
+    exact: bool = False
+    open: Any = None
+
+    def __post_init__(self) -> None:
+        if self.terms is not None:
+            object.__setattr__(self, "terms", tuple(self.terms))
+        if self.exact and self.terms:
+            raise ValueError(f"an exact reference has no error terms, got {[t.reason for t in self.terms]}")
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel, and what it is checked against. The first four fields suffice.
+
+    name: lower_snake.
+    program: returns the TileLang program of a case, a PrimFunc; a `@tilelang.jit` function serves as it is.
+    reference: returns the right value of the output from float64 inputs: a tensor, a `Reference`, or for several
+        outputs a mapping from the output's name to either.
+    cases: the rows.
+
+    default_schedule: returns the schedule (a frozen dataclass) used unless a check names another.
+    legal: raises ValueError, with the values, if a schedule cannot be used for a case on an architecture.
+    cost: returns the `Cost` of a case.
+    draws: ways to draw inputs beside those of `tilecheck.inputs`, by name; each returns name -> tensor for the
+        inputs that it replaces.
+    vendor: what a user would call instead, by name, each returning the output.
+    outputs: names of the tensors the kernel writes, where they are not those the program stores to.
+    zeroed: outputs that the caller has to clear before the launch (the target of atomics).
+    arches: names of the architectures that the kernel claims.
+    pass_configs: options of TileLang's compiler passes.
+    """
+
+    name: str
+    program: Callable[..., Any]
+    reference: Callable[..., Any]
+    cases: tuple[Case, ...]
+    default_schedule: Callable[..., Any] | None = None
+    legal: Callable[..., None] | None = None
+    cost: Callable[..., Cost] | None = None
+    draws: Mapping[str, Callable[..., Mapping[str, Any]]] = field(default_factory=dict)
+    vendor: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    outputs: tuple[str, ...] | None = None
+    zeroed: tuple[str, ...] = ()
+    arches: tuple[str, ...] = tuple(ARCHES)
+    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _KERNEL_NAME.fullmatch(self.name):
+            raise ValueError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
+        where = f"kernel {self.name!r}"
+        for name in ("cases", "zeroed", "arches"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.outputs is not None:
+            object.__setattr__(self, "outputs", tuple(self.outputs))
+        for name in ("draws", "vendor", "pass_configs"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        self._check_functions(where)
+        self._check_cases(where)
+        self._check_defaults(where)
+
+    def _check_functions(self, where: str) -> None:
+        given = {
+            "program": self.program,
+            "reference": self.reference,
+            **{f"draw {name!r}": function for name, function in self.draws.items()},
+            **{f"vendor {name!r}": function for name, function in self.vendor.items()},
+        }
+        for name in ("default_schedule", "legal", "cost"):
+            if getattr(self, name) is not None:
+                given[name] = getattr(self, name)
+        for name, function in given.items():
+            if not callable(function):
+                raise ValueError(f"{where}: {name} is not callable: {function!r}")
+        if self.legal is not None and self.default_schedule is None:
+            raise ValueError(f"{where}: `legal` judges schedules, but there is no `default_schedule`")
+
+    def _check_cases(self, where: str) -> None:
+        if not self.cases:
+            raise ValueError(f"{where}: no cases")
+        seen: dict[str, Case] = {}
+        for case in self.cases:
+            if not isinstance(case, Case):
+                raise ValueError(f"{where}: {case!r} is not a Case")
+            if case.id in seen:
+                raise ValueError(f"{where}: case id {case.id!r} occurs twice: {seen[case.id]} and {case}")
+            seen[case.id] = case
+            if case.draw not in self.draws and case.draw not in COMMON_DRAWS:
+                known = ", ".join((*self.draws, *COMMON_DRAWS))
+                raise ValueError(f"{where}: case {case.id!r} asks for the unknown draw {case.draw!r}; known: {known}")
+
+    def _check_defaults(self, where: str) -> None:
+        if not self.arches:
+            raise ValueError(f"{where}: no architectures")
+        for case in self.cases:
+            for name in self.arches:
+                target = arch(name)
+                try:
+                    self.check_schedule(self.schedule_for(case, target), case, target)
+                except ValueError as error:
+                    raise ValueError(
+                        f"{where}: the default schedule of case {case.id!r} on {name} is not legal: {error}"
+                    ) from error
+            self.cost_of(case)
+
+    def schedule_for(self, case: Case, target: Arch) -> Any:
+        """The default schedule of `case` on `target`; None for a kernel without schedules."""
+        if self.default_schedule is None:
+            return None
+        return call_by_name(self.default_schedule, self.names(case, target))
+
+    def check_schedule(self, schedule: Any, case: Case, target: Arch) -> None:
+        """Raises ValueError, with the reason and the values, if `schedule` is not legal for `case` on `target`."""
+        if self.legal is not None:
+            call_by_name(self.legal, self.names(case, target, schedule))
+
+    def cost_of(self, case: Case) -> Cost | None:
+        """The cost model's word on `case`; None for a kernel without one."""
+        if self.cost is None:
+            return None
+        cost = call_by_name(self.cost, self.names(case))
+        if not isinstance(cost, Cost):
+            raise ValueError(f"kernel {self.name!r}: cost of case {case.id!r} is {cost!r}, not a Cost")
+        return cost
+
+    def names(self, case: Case, target: Arch | None = None, schedule: Any = None) -> dict[str, Any]:
+        """What functions of this spec may ask for by parameter name (see the module's calling rule)."""
+        names: dict[str, Any] = {**case.dims, **case.flags, "dtype": case.dtype, "case": case}
+        if target is not None:
+            names["arch"] = target
+        if schedule is not None:
+            if dataclasses.is_dataclass(schedule):
+                knobs = {f.name: getattr(schedule, f.name) for f in dataclasses.fields(schedule)}
+                if clash := sorted(knobs.keys() & names.keys()):
+                    raise ValueError(
+                        f"kernel {self.name!r}: {', '.join(clash)} names both a field of {schedule!r} "
+                        f"and a dim or flag of case {case.id!r}"
+                    )
+                names |= knobs
+            names["schedule"] = schedule
+        return names
+
+    def case(self, id: str) -> Case:
+        """The case with this id; ValueError with near matches if there is none."""
+        for case in self.cases:
+            if case.id == id:
+                return case
+        raise ValueError(f"kernel {self.name!r} has no case {id!r}; it has {', '.join(c.id for c in self.cases)}")
+
+    def test_id(self, case: Case) -> str:
+        """How tests name this kernel and case: `flash-attention-tail-q-fp16`."""
+        return f"{self.name.replace('_', '-')}-{case.id}"
+
+
+COMMON_DRAWS = ("normal", "integers", "one-hot", "cancelling")
+"""Draws that every kernel has; `tilecheck.inputs` implements them."""
+
+
+def call_by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
+    """Calls `function` with those of `names` that its parameters ask for.
+
+    Raises ValueError where a parameter without a default is not among them.
+    """
+    wanted = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
+        return function(**names)
+    missing = [
+        name
+        for name, p in wanted.items()
+        if name not in names and p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+    ]
+    if missing:
+        called = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
+        raise ValueError(f"{called} asks for {', '.join(missing)}, which is not known here; known: {', '.join(names)}")
+    return function(**{name: names[name] for name in wanted if name in names})
