@@ -3,6 +3,7 @@
 A `Program` is the very PrimFunc that a GPU would get: the simulator interprets it, `launch` compiles it.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -100,15 +101,28 @@ def build_program(spec: KernelSpec, case: Case, arch: Arch, schedule: Any = None
 
 @contextmanager
 def source_lines_recorded() -> Iterator[None]:
-    """Has TileLang stamp every statement it traces with the line of the kernel's source; diagnostics quote it."""
-    from tilelang.env import env
+    """Has TileLang stamp every statement it traces with the line of the kernel's source; diagnostics quote it.
 
-    before = env.TILELANG_ENABLE_IR_SPAN
+    TileLang's own macros (`T.reduce_sum` is one) would put lines of its library there: those are not recorded, so
+    that the line of the call stays.
+    """
+    import tilelang
+    from tilelang.env import env
+    from tilelang.language.eager.builder import Builder
+
+    library = os.path.dirname(tilelang.__file__) + os.sep
+    before, record = env.TILELANG_ENABLE_IR_SPAN, Builder.set_fileline
+
+    def record_unless_library(self: Any, filename: str, lineno: int, name: str) -> Any:
+        return None if filename.startswith(library) else record(self, filename, lineno, name)
+
     env.TILELANG_ENABLE_IR_SPAN = "1"
+    Builder.set_fileline = record_unless_library
     try:
         yield
     finally:
         env.TILELANG_ENABLE_IR_SPAN = before
+        Builder.set_fileline = record
 
 
 def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
@@ -139,7 +153,7 @@ def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str
 
 
 def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    written, read = _global_accesses(prim_func)
+    written, read = global_accesses(prim_func)
     parameters = []
     for var in prim_func.params:
         if var not in prim_func.buffer_map:
@@ -207,8 +221,8 @@ def _strides(
     return tuple(strides)
 
 
-def _global_accesses(prim_func: Any) -> tuple[set[Any], set[Any]]:
-    """(written, read): data variables of the buffers that the program stores to and loads from."""
+def global_accesses(prim_func: Any) -> tuple[set[Any], set[Any]]:
+    """(written, read): data variables of the buffers that a program stores to and loads from; atomics do both."""
     from tilelang import tvm
 
     written: set[Any] = set()

@@ -1,0 +1,329 @@
+"""Element access: one `BufferLoad` or `BufferStore`, for all lanes at once.
+
+Most indices of tile programs are *affine* in the lanes: `A[by * 64 + i, k]` is a base that all lanes share plus a
+multiple of a lane's own coordinate. Such an access is a strided view of the memory, and its bounds are known from
+four integers. Everything else (gathers, edges, divided indices) goes through index tensors.
+
+Bounds follow TileLang 0.1.15 (its pass LegalizeSafeMemoryAccess): a load from *global* memory past the edge gives 0
+and a store there is dropped, unless all indices are constants; shared memory and fragments have no such guard.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilecheck.simulator.findings import Location
+from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, mark_written, write_memory
+from tilecheck.simulator.state import State
+from tilecheck.simulator.values import Value, load_form, store_form
+
+Closure = Callable[[State], Value]
+
+
+@dataclass
+class Affine:
+    """const + sum of coefficient * term + sum of coefficient * lane coordinate.
+
+    terms: (coefficient, closure of a value that all lanes share).  lanes: axis -> coefficient.
+    """
+
+    const: int = 0
+    terms: list[tuple[int, Closure]] = field(default_factory=list)
+    lanes: dict[int, int] = field(default_factory=dict)
+
+    def plus(self, other: "Affine", sign: int = 1) -> "Affine":
+        lanes = dict(self.lanes)
+        for axis, coefficient in other.lanes.items():
+            lanes[axis] = lanes.get(axis, 0) + sign * coefficient
+        return Affine(
+            self.const + sign * other.const,
+            [*self.terms, *((sign * c, t) for c, t in other.terms)],
+            {axis: c for axis, c in lanes.items() if c},
+        )
+
+    def times(self, factor: int) -> "Affine":
+        return Affine(
+            self.const * factor,
+            [(c * factor, t) for c, t in self.terms],
+            {axis: c * factor for axis, c in self.lanes.items()},
+        )
+
+    def base(self) -> Closure:
+        """Closure of the part that all lanes share."""
+        const, terms = self.const, self.terms
+        if not terms:
+            return lambda s: const
+        if len(terms) == 1:
+            factor, term = terms[0]
+            if factor == 1 and const == 0:
+                return term
+            return lambda s: factor * term(s) + const
+        return lambda s: const + sum(c * t(s) for c, t in terms)
+
+
+class Access:
+    """The element that each lane reads or writes, in one buffer, from one line of the source."""
+
+    def __init__(
+        self,
+        slot: int,
+        name: str,
+        indices: Sequence[Closure],
+        affine: Sequence[Affine] | None,
+        extents: dict[int, int],
+        rank: int,
+        location: Location,
+        guarded: bool,
+    ) -> None:
+        """indices: closures of the whole indices.  affine: their affine forms, None if one has none.
+        extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is global.
+        """
+        self.slot, self.name, self.indices, self.location, self.guarded = slot, name, list(indices), location, guarded
+        self.rank = rank
+        self.affine = None if affine is None else list(affine)
+        self._strides: tuple[int, ...] | None = None
+        if self.affine is None:
+            return
+        self.bases = [a.base() for a in self.affine]
+        self.used = {axis for a in self.affine for axis in a.lanes}
+        self.size = tuple(extents[axis] if axis in self.used else 1 for axis in range(rank))
+        self.low = [sum(min(c, 0) * (extents[x] - 1) for x, c in a.lanes.items()) for a in self.affine]
+        self.high = [sum(max(c, 0) * (extents[x] - 1) for x, c in a.lanes.items()) for a in self.affine]
+
+    # -- affine path ------------------------------------------------------------------------------------------------
+
+    def _offset(self, s: State, array: Array) -> int | None:
+        """Offset of lane 0 in memory; None if a lane is out of range."""
+        offset = 0
+        shape, strides = array.shape, array.strides
+        for d, base in enumerate(self.bases):
+            b = base(s)
+            if b + self.low[d] < 0 or b + self.high[d] >= shape[d]:
+                return None
+            offset += b * strides[d]
+        return offset
+
+    def _lane_strides(self, array: Array) -> tuple[int, ...]:
+        if self._strides is None:
+            steps = [0] * self.rank
+            for d, a in enumerate(self.affine or ()):
+                for axis, coefficient in a.lanes.items():
+                    steps[axis] += coefficient * array.strides[d]
+            self._strides = tuple(steps)
+        return self._strides
+
+    def load(self, s: State) -> Value:
+        array: Array = s.memory[self.slot]
+        if self.affine is None:
+            return self._gather(s, array)
+        offset = self._offset(s, array)
+        if offset is None:
+            return self._gather(s, array)
+        strides = self._lane_strides(array)
+        storage = array.storage
+        size = self.size if self.used else ()
+        if not self.used:
+            strides = ()
+        if not storage.complete and not storage.is_complete():
+            bad = ~torch.as_strided(storage.written, size, strides, offset)  # type: ignore[arg-type]
+            self._check_written(s, array, bad)
+        if storage.owner is not None:
+            self._check_owner(s, array, torch.as_strided(storage.owner, size, strides, offset))
+        return load_form(array.values(size, strides, offset), array.dtype)
+
+    def store(self, s: State, value: Value, missing: tuple[int, ...]) -> None:
+        """missing: axes of the parallel loops around the store that no index names."""
+        array: Array = s.memory[self.slot]
+        mask = s.mask
+        offset = None
+        if self.affine is not None and self._one_value_each(value, mask, missing):
+            offset = self._offset(s, array)
+        if offset is None:
+            self._scatter(s, array, value)
+            return
+        size, strides = (self.size, self._lane_strides(array)) if self.rank else ((), ())
+        storage = array.storage
+        if storage.owner is not None:
+            self._claim(s, array, torch.as_strided(storage.owner, size, strides, offset), mask)
+        write_memory(array.values(size, strides, offset), value, array.dtype, mask)
+        mark_written(storage, size, strides, offset, mask)
+
+    def _one_value_each(self, value: Value, mask: Tensor | None, missing: tuple[int, ...]) -> bool:
+        """Whether each element gets one value from one lane, or the same from all that share it."""
+        for part in (value, mask):
+            if isinstance(part, Tensor) and part.dim():
+                if any(part.shape[axis] > 1 for axis in range(self.rank) if axis not in self.used):
+                    return False
+        return not (missing and mask is not None) and self._is_injective()
+
+    def _is_injective(self) -> bool:
+        """Different lanes, different elements: every axis alone in some index, or nested by its stride."""
+        alone = set()
+        for a in self.affine or ():
+            if len(a.lanes) == 1:
+                alone |= a.lanes.keys()
+            else:
+                reach = 0
+                for axis, coefficient in sorted(a.lanes.items(), key=lambda item: abs(item[1])):
+                    if abs(coefficient) <= reach:
+                        break
+                    reach += abs(coefficient) * (self.size[axis] - 1)
+                else:
+                    alone |= a.lanes.keys()
+        return alone >= self.used
+
+    # -- general path -----------------------------------------------------------------------------------------------
+
+    def _resolve(self, s: State, array: Array) -> tuple[list[Tensor], Tensor, Tensor]:
+        """(index tensors made safe, which lanes are in range, which lanes are active), of one common shape."""
+        found = [index(s) for index in self.indices]
+        tensors = [f if isinstance(f, Tensor) else torch.tensor(f) for f in found]
+        shape = torch.broadcast_shapes(*(t.shape for t in tensors), () if s.mask is None else s.mask.shape)
+        inside = torch.ones(shape, dtype=torch.bool)
+        for t, n in zip(tensors, array.shape, strict=True):
+            inside &= (t >= 0) & (t < n)
+        active = torch.ones(shape, dtype=torch.bool) if s.mask is None else s.mask.expand(shape)
+        if not (array.is_global and self.guarded):
+            outside = active & ~inside
+            if bool(outside.any()):
+                self._report(s, "out of range", tensors, outside, array, "")
+        safe = [torch.where(inside, t, 0).to(torch.int64) for t in tensors]
+        return safe, inside, active
+
+    def _gather(self, s: State, array: Array) -> Value:
+        if array.data.numel() == 0:
+            return load_form(torch.zeros((1,) * self.rank, dtype=array.data.dtype), array.dtype)
+        index, inside, active = self._resolve(s, array)
+        storage = array.storage
+        flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
+        if not storage.complete and not storage.is_complete():
+            bad = ~storage.written[flat] & inside  # type: ignore[index]
+            self._check_written(s, array, bad, index)
+        if storage.owner is not None:
+            self._check_owner(s, array, torch.where(inside, storage.owner[flat], 0))
+        value = load_form(array.data[tuple(index)], array.dtype)
+        if bool(inside.all()):
+            return value
+        if inside.dim() == 0:
+            return value if bool(inside) else load_form(torch.zeros((), dtype=array.data.dtype), array.dtype)
+        return torch.where(inside, value, torch.zeros((), dtype=value.dtype))
+
+    def _scatter(self, s: State, array: Array, value: Value) -> None:
+        if array.data.numel() == 0:
+            return
+        index, inside, active = self._resolve(s, array)
+        storage = array.storage
+        stored = store_form(value, array.dtype)
+        stored = stored if isinstance(stored, Tensor) else torch.tensor(stored)
+        shape = torch.broadcast_shapes(inside.shape, stored.shape)
+        chosen = (inside & active).expand(shape)
+        cells = tuple(i.expand(shape)[chosen] for i in index)
+        wanted = stored.to(array.data.dtype).expand(shape)[chosen]
+        if wanted.numel() == 0:
+            return
+        flat = sum(i * stride for i, stride in zip(cells, array.strides, strict=True))
+        if storage.owner is not None:
+            self._claim(s, array, storage.owner[flat], None)
+            storage.owner[flat] = s.block
+        array.data[cells] = wanted
+        kept = array.data[cells]
+        differs = ~((kept == wanted) | ((kept != kept) & (wanted != wanted)))
+        if bool(differs.any()):
+            first = int(differs.nonzero()[0])
+            at = ", ".join(str(int(c[first])) for c in cells)
+            s.findings.add(
+                "conflicting writes",
+                self.location,
+                self.name,
+                f"several lanes write different values to {self.name}[{at}] ({s.where})",
+            )
+        if storage.written is not None and not storage.complete:
+            storage.written[flat] = True
+
+    # -- atomics ----------------------------------------------------------------------------------------------------
+
+    def elements(self, s: State, shape: torch.Size) -> tuple[Array, Tensor, Tensor]:
+        """(array, offset in memory of each lane's element, lanes that touch one), of at least `shape`; for atomics.
+
+        The elements count as written by nobody in particular: any number of blocks may update them.
+        """
+        array: Array = s.memory[self.slot]
+        index, inside, active = self._resolve(s, array)
+        shape = torch.broadcast_shapes(inside.shape, shape)
+        flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
+        flat = torch.as_tensor(flat).expand(shape)
+        chosen = (inside & active).expand(shape)
+        storage = array.storage
+        if not storage.complete and not storage.is_complete():
+            bad = ~storage.written[flat] & chosen  # type: ignore[index]
+            self._check_written(s, array, bad, index)
+        if storage.owner is not None:
+            storage.owner[flat[chosen]] = OWNER_OF_ATOMICS
+        return array, flat, chosen
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
+        """The block at hand becomes owner of what it stores to; another block that stored there before is a race."""
+        taken = (owner > 0) & (owner != s.block)
+        if mask is not None:
+            taken = taken & mask
+        if bool(taken.any()):
+            s.findings.add(
+                "conflicting writes",
+                self.location,
+                self.name,
+                f"{s.where} writes elements of {self.name} that another block of the same launch wrote "
+                f"({int(taken.sum())} at once)",
+            )
+        if mask is None:
+            owner.fill_(s.block)
+        else:
+            owner.copy_(torch.where(mask, s.block, owner))
+
+    def _check_owner(self, s: State, array: Array, owner: Tensor) -> None:
+        if array.storage.ordered_by_program:
+            return
+        foreign = (owner > 0) & (owner != s.block)
+        if s.mask is not None:
+            foreign = foreign & s.mask
+        if bool(foreign.any()):
+            s.findings.add(
+                "race",
+                self.location,
+                self.name,
+                f"{s.where} reads elements of {self.name} that another block of the same launch writes",
+            )
+
+    def _check_written(self, s: State, array: Array, bad: Tensor, index: Sequence[Tensor] | None = None) -> None:
+        if s.mask is not None:
+            bad = bad & s.mask
+        if bool(bad.any()):
+            found = index if index is not None else [torch.as_tensor(i(s)) for i in self.indices]
+            self._report(s, "unwritten read", found, bad, array, ", which nothing has written")
+
+    def _report(
+        self, s: State, kind: str, index: Sequence[Tensor], bad: Tensor, array: Array, remark: str
+    ) -> None:
+        if s.findings.known(kind, self.location, self.name):
+            return
+        shape = torch.broadcast_shapes(bad.shape, *(i.shape for i in index))
+        lane = tuple(bad.expand(shape).nonzero()[0]) if shape else ()
+        at = ", ".join(str(int(i.expand(shape)[lane])) for i in index)
+        extent = "x".join(map(str, array.shape))
+        s.findings.add(
+            kind,
+            self.location,
+            self.name,
+            f"{self.name}[{at}]{remark}; {self.name} is {extent} ({array.scope}; {s.where}, "
+            f"{int(bad.sum())} of {bad.numel()} lanes)",
+        )
+
+
+def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...], name: str) -> Any:
+    """The cell that all lanes name; None if out of range."""
+    cell = tuple(int(i(s)) for i in indices)
+    return cell if all(0 <= c < n for c, n in zip(cell, shape, strict=True)) else None

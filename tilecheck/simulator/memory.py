@@ -1,0 +1,167 @@
+"""Memory of a simulated program, with shadows that know which elements were written, and by which block.
+
+Two forms. An `Array` is a tensor: global, shared and fragment buffers. `Registers` are the cells of a `local` buffer
+that only ever gets the same index in every lane, so that a cell can hold another value in each lane, as the registers
+of a thread do.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilecheck.simulator.values import Value, is_float, storage_dtype, store_form
+
+_NOBODY = 0
+OWNER_OF_ATOMICS = -1
+"""Owner of an element that atomics updated: any number of blocks may."""
+
+
+@dataclass
+class Storage:
+    """What is known of a piece of memory, element by element. Views of it share this.
+
+    written: flat, None where it is not tracked (parameters hold what the caller put there).
+    complete: everything was written, so that `written` need not be asked.
+    owner: flat, None except for global outputs: number of the block that wrote the element in this launch.
+    ever: flat, like owner: written in any launch.
+    ordered_by_program: blocks wait for each other (atomics, fences), so that reading another's result is no race.
+    """
+
+    written: Tensor | None = None
+    complete: bool = True
+    owner: Tensor | None = None
+    ever: Tensor | None = None
+    ordered_by_program: bool = False
+
+    def forget(self) -> None:
+        """A block starts: nothing of its own memory is written."""
+        if self.written is not None:
+            self.written.zero_()
+            self.complete = False
+
+    def is_complete(self) -> bool:
+        if not self.complete and self.written is not None and bool(self.written.all()):
+            self.complete = True
+        return self.complete
+
+    def end_launch(self) -> None:
+        """Launches follow each other in order: what one wrote, the next may write again."""
+        if self.owner is not None and self.ever is not None:
+            self.ever |= self.owner != _NOBODY
+            self.owner.zero_()
+
+
+@dataclass
+class Array:
+    """A buffer of the program: a shape over a tensor's memory, and the shadows of that memory."""
+
+    name: str
+    dtype: str
+    scope: str
+    data: Tensor
+    storage: Storage
+    shape: tuple[int, ...] = field(init=False)
+    strides: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shape = tuple(self.data.shape)
+        self.strides = tuple(self.data.stride())
+
+    @property
+    def is_global(self) -> bool:
+        return self.scope == "global"
+
+    def values(self, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
+        """A view of the memory itself, in the form in which it is stored."""
+        return torch.as_strided(self.data, size, strides, offset + self.data.storage_offset())
+
+    def shadow(self, of: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
+        return torch.as_strided(of, size, strides, offset)
+
+
+def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...]) -> Array:
+    """Memory of a block: nothing in it is written, and floats start as NaN, so that nothing passes for a zero."""
+    data = torch.zeros(shape, dtype=storage_dtype(dtype))
+    if is_float(dtype):
+        data = torch.full(shape, float("nan")).to(storage_dtype(dtype))
+    return Array(name, dtype, scope, data, Storage(torch.zeros(data.numel(), dtype=torch.bool), complete=False))
+
+
+def parameter(name: str, dtype: str, data: Tensor, *, stored_to: bool) -> Array:
+    """A tensor of the caller. Shadows are kept where the program stores to it."""
+    if data.dtype is torch.uint64:
+        data = data.view(torch.int64)
+    storage = Storage()
+    if stored_to:
+        span = 1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride(), strict=True)) if data.numel() else 0
+        storage.owner = torch.zeros(span, dtype=torch.int32)
+        storage.ever = torch.zeros(span, dtype=torch.bool)
+    return Array(name, dtype, "global", data, storage)
+
+
+def view(base: Array, name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Another shape, or another element type, over the memory of `base` (`T.reshape`, `T.view`)."""
+    flat = torch.as_strided(base.data, (base.data.numel(),), (1,), base.data.storage_offset())
+    target = storage_dtype(dtype)
+    storage = base.storage
+    if target is not flat.dtype:
+        if target.itemsize != flat.dtype.itemsize:
+            storage.written, storage.complete = None, True  # shadows are by element; of mixed sizes none are kept
+        flat = flat.view(target)
+    return Array(name, dtype, base.scope, torch.as_strided(flat, shape, strides, flat.storage_offset()), storage)
+
+
+def mark_written(storage: Storage, size: tuple[int, ...], strides: tuple[int, ...], offset: int, mask: Value) -> None:
+    if storage.written is None or storage.complete:
+        return
+    shadow = torch.as_strided(storage.written, size, strides, offset)
+    if mask is None:
+        shadow.fill_(True)
+    else:
+        shadow |= mask
+
+
+class Registers:
+    """Cells of a `local` buffer: index -> (value, lanes in which it is written; None: in all)."""
+
+    def __init__(self, name: str, dtype: str, shape: tuple[int, ...]) -> None:
+        self.name, self.dtype, self.shape = name, dtype, shape
+        self.cells: dict[tuple[int, ...], tuple[Value, Any]] = {}
+
+    def forget(self) -> None:
+        self.cells.clear()
+
+    def store(self, index: tuple[int, ...], value: Value, mask: Tensor | None) -> None:
+        if isinstance(value, Tensor) and value._base is not None:
+            value = value.clone()  # a view would change with the memory it looks at
+        if mask is None:
+            self.cells[index] = (value, None)
+            return
+        old, valid = self.cells.get(index, (value, False))
+        if valid is False:
+            self.cells[index] = (value, mask)
+        elif isinstance(valid, str):  # stale
+            self.cells[index] = (value, mask)
+        else:
+            self.cells[index] = (torch.where(mask, value, old), None if valid is None else valid | mask)
+
+    def leave_loop(self, axes: tuple[int, ...]) -> None:
+        """After a T.Parallel, a value that its iterations do not share belongs to none of the threads."""
+        for index, (value, valid) in self.cells.items():
+            for part in (value, valid):
+                if isinstance(part, Tensor) and part.dim() and any(part.shape[axis] > 1 for axis in axes):
+                    self.cells[index] = (value, "stale")
+
+
+def write_memory(view_: Tensor, value: Value, dtype: str, mask: Tensor | None) -> None:
+    """Stores `value` (a lane value) through a view of memory; only where `mask` says so."""
+    stored = store_form(value, dtype)
+    if mask is not None:
+        current = view_ if view_.dtype is not torch.uint32 and view_.dtype is not torch.uint16 else view_.to(torch.int64)
+        stored = torch.where(mask, stored.to(current.dtype) if isinstance(stored, Tensor) else stored, current)
+    if isinstance(stored, Tensor):
+        view_.copy_(stored)
+    else:
+        view_.fill_(stored)

@@ -1,0 +1,546 @@
+"""Tile operators: copy, fill, gemm, reductions, scans, atomics on tiles. A region is a box of a buffer."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilecheck.simulator.access import Closure
+from tilecheck.simulator.findings import Location, Unsupported
+from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array
+from tilecheck.simulator.state import State
+from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
+from tilecheck.simulator.values import (
+    Value,
+    cast,
+    is_float,
+    is_float8,
+    store_form,
+    truth,
+    value_dtype,
+)
+
+_DISTANCE = {"global": 0, "shared": 1, "shared.dyn": 1, "local.fragment": 2, "local": 2, "local.var": 2}
+"""How near to the tensor cores a scope is; a copy runs over the extents of its nearer side."""
+
+
+class Region:
+    """A box of a buffer, named by one operator at one line of the source.
+
+    minima, extents: closures, one per dimension.
+    """
+
+    def __init__(self, t: Translator, node: Any) -> None:
+        load, _, *extents = node.args
+        self.slot = t.buffer(load.buffer)
+        if t.is_registers(self.slot):
+            raise t.unsupported(f"a tile operator on the thread-local buffer {load.buffer.name}")
+        self.name = str(load.buffer.name)
+        self.dtype = str(load.buffer.dtype)
+        self.scope = str(load.buffer.scope())
+        self.location = t.location
+        self.minima = [t.expr(i) for i in load.indices]
+        self.extents = [t.expr(e) for e in extents]
+        self.data = load.buffer.data
+
+    def array(self, s: State) -> Array:
+        return s.memory[self.slot]  # type: ignore[no-any-return]
+
+    def box(self, s: State) -> tuple[list[int], list[int]]:
+        """(minima, extents) as the active block has them."""
+        what = f"a region of {self.name}"
+        return (
+            [uniform(m(s), what, s, self.location) for m in self.minima],
+            [uniform(e(s), what, s, self.location) for e in self.extents],
+        )
+
+    def read(self, s: State) -> Tensor:
+        """The box as values; all of it has to lie in the buffer."""
+        minima, extents = self.box(s)
+        return read_box(s, self.array(s), minima, extents, self.location)
+
+    def write(self, s: State, value: Tensor) -> None:
+        """Stores `value` into the box."""
+        minima, extents = self.box(s)
+        write_box(s, self.array(s), minima, extents, value, self.location)
+
+
+def _clip(array: Array, minima: Sequence[int], extents: Sequence[int]) -> tuple[list[int], list[int]]:
+    """(first, past the last) of each dimension, relative to the box, of the part inside the buffer."""
+    low = [max(0, -m) for m in minima]
+    high = [min(e, n - m) for m, e, n in zip(minima, extents, array.shape, strict=True)]
+    return low, high
+
+
+def _inside(array: Array, minima: Sequence[int], extents: Sequence[int]) -> bool:
+    return all(0 <= m and m + e <= n for m, e, n in zip(minima, extents, array.shape, strict=True))
+
+
+def _report_range(
+    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
+) -> None:
+    if not array.is_global:
+        box = ", ".join(f"{m}:{m + e}" for m, e in zip(minima, extents, strict=True))
+        s.findings.add(
+            "out of range",
+            location,
+            array.name,
+            f"{array.name}[{box}]; {array.name} is {'x'.join(map(str, array.shape))} ({array.scope}; {s.where})",
+        )
+
+
+def read_box(
+    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
+) -> Tensor:
+    """Values of a box; outside the buffer they are 0."""
+    if _inside(array, minima, extents):
+        return _read_inside(s, array, minima, extents, location)
+    _report_range(s, array, minima, extents, location)
+    low, high = _clip(array, minima, extents)
+    result = torch.zeros(tuple(extents), dtype=value_dtype(array.dtype))
+    if all(a < b for a, b in zip(low, high, strict=True)):
+        first = [m + a for m, a in zip(minima, low, strict=True)]
+        size = [b - a for a, b in zip(low, high, strict=True)]
+        part = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+        result[part] = _read_inside(s, array, first, size, location)
+    return result
+
+
+def _read_inside(
+    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
+) -> Tensor:
+    offset = sum(m * stride for m, stride in zip(minima, array.strides, strict=True))
+    size = tuple(extents)
+    storage = array.storage
+    if not storage.complete and not storage.is_complete():
+        bad = ~torch.as_strided(storage.written, size, array.strides, offset)  # type: ignore[arg-type]
+        if bool(bad.any()):
+            at = ", ".join(str(m + int(i)) for m, i in zip(minima, bad.nonzero()[0], strict=True))
+            s.findings.add(
+                "unwritten read",
+                location,
+                array.name,
+                f"{array.name}[{at}], which nothing has written; {array.name} is "
+                f"{'x'.join(map(str, array.shape))} ({array.scope}; {s.where}, {int(bad.sum())} of {bad.numel()} elements)",
+            )
+    if storage.owner is not None and not storage.ordered_by_program:
+        owner = torch.as_strided(storage.owner, size, array.strides, offset)
+        if bool(((owner > 0) & (owner != s.block)).any()):
+            s.findings.add(
+                "race",
+                location,
+                array.name,
+                f"{s.where} reads elements of {array.name} that another block of the same launch writes",
+            )
+    value = array.values(size, array.strides, offset)
+    wide = value_dtype(array.dtype)
+    return value if value.dtype is wide else value.to(wide)
+
+
+def write_box(
+    s: State,
+    array: Array,
+    minima: Sequence[int],
+    extents: Sequence[int],
+    value: Tensor,
+    location: Location,
+    owner: int | None = None,
+) -> None:
+    """Stores `value` (of the box's shape, or one that broadcasts to it) into a box; what is outside is dropped."""
+    if not _inside(array, minima, extents):
+        _report_range(s, array, minima, extents, location)
+        low, high = _clip(array, minima, extents)
+        if not all(a < b for a, b in zip(low, high, strict=True)):
+            return
+        value = value.expand(tuple(extents))[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+        minima = [m + a for m, a in zip(minima, low, strict=True)]
+        extents = [b - a for a, b in zip(low, high, strict=True)]
+    offset = sum(m * stride for m, stride in zip(minima, array.strides, strict=True))
+    size = tuple(extents)
+    storage = array.storage
+    if storage.owner is not None:
+        mine = torch.as_strided(storage.owner, size, array.strides, offset)
+        if owner is None and bool(((mine > 0) & (mine != s.block)).any()):
+            s.findings.add(
+                "conflicting writes",
+                location,
+                array.name,
+                f"{s.where} writes elements of {array.name} that another block of the same launch wrote",
+            )
+        mine.fill_(s.block if owner is None else owner)
+    array.values(size, array.strides, offset).copy_(store_form(value, array.dtype))
+    if storage.written is not None and not storage.complete:
+        if size == array.shape:
+            storage.complete = True
+        torch.as_strided(storage.written, size, array.strides, offset).fill_(True)
+
+
+def _tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
+    """A tile operator is carried out by all threads of the block together; a subset of them cannot."""
+    location = t.location
+    if t.parallel:
+        raise t.unsupported(f"{name} inside a parallel loop")
+
+    def checked(s: State) -> None:
+        if s.mask is not None:
+            raise Unsupported(
+                f"{location}: the simulator does not model {name} under a condition that differs between threads"
+            )
+        run(s)
+
+    return checked if t.launch.threads else run
+
+
+# --- copies --------------------------------------------------------------------------------------------------------
+
+
+@handles(CALLS, "tl.tileop.copy", "tl.tileop.async_copy", "tl.tileop.tma_copy")
+def _copy(t: Translator, node: Any) -> Closure:
+    if operator_name(node) != "tl.tileop.copy" and len(node.args) > 2:
+        raise t.unsupported(f"{operator_name(node)} with a barrier")
+    source, target = Region(t, node.args[0]), Region(t, node.args[1])
+    t.store_locations[target.data] = t.location
+    over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
+
+    def run(s: State) -> None:
+        source_min, source_ext = source.box(s)
+        target_min, target_ext = target.box(s)
+        base = source_ext if over_source else target_ext
+        steps = [e for e in base if e != 1]
+        source_box, target_box = _paired(source_ext, steps), _paired(target_ext, steps)
+        if source_box is None or target_box is None:
+            raise Unsupported(
+                f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the extents "
+                "that are not 1 do not pair up, and TileLang rejects it"
+            )
+        value = read_box(s, source.array(s), source_min, source_box, source.location)
+        value = cast(value, source.dtype, target.dtype)
+        write_box(s, target.array(s), target_min, target_box, value.reshape(target_box), target.location)
+
+    return _tile_operator(t, run, "a copy")
+
+
+def _paired(own: Sequence[int], steps: Sequence[int]) -> list[int] | None:
+    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not match."""
+    if sum(e != 1 for e in own) != len(steps):
+        return None
+    rest = iter(steps)
+    return [1 if e == 1 else next(rest) for e in own]
+
+
+@handles(CALLS, "tl.tileop.transpose")
+def _transpose(t: Translator, node: Any) -> Closure:
+    source, target = Region(t, node.args[0]), Region(t, node.args[1])
+
+    def run(s: State) -> None:
+        value = source.read(s).transpose(-1, -2)
+        target.write(s, cast(value, source.dtype, target.dtype))
+
+    return _tile_operator(t, run, "a transpose")
+
+
+@handles(CALLS, "tl.tileop.fill")
+def _fill(t: Translator, node: Any) -> Closure:
+    load = node.args[0].args[0]
+    value, source, target = t.expr(node.args[1]), str(node.args[1].dtype), str(load.buffer.dtype)
+    slot = t.buffer(load.buffer)
+    if t.is_registers(slot):
+        return _fill_registers(t, slot, value, source, target)
+    region = Region(t, node.args[0])
+
+    def run(s: State) -> None:
+        filler = cast(value(s), source, target)
+        tensor = filler if isinstance(filler, Tensor) else torch.tensor(filler, dtype=value_dtype(target))
+        region.write(s, tensor)
+
+    return _tile_operator(t, run, "a fill")
+
+
+def _fill_registers(t: Translator, slot: int, value: Closure, source: str, target: str) -> Closure:
+    import itertools
+
+    for written in t.stored_registers:
+        written.add(slot)
+
+    def run(s: State) -> None:
+        registers = s.memory[slot]
+        filler = cast(value(s), source, target)
+        for cell in itertools.product(*map(range, registers.shape)):
+            registers.store(cell, filler, s.mask)
+
+    return run
+
+
+@handles(CALLS, "tl.tileop.im2col", "tl.tileop.c2d_im2col")
+def _im2col(t: Translator, node: Any) -> Closure:
+    """Rows: output pixels nhw_step * tile rows onwards; columns: (kernel row, kernel column, channel)."""
+    image, columns = Region(t, node.args[0]), Region(t, node.args[1])
+    nhw_step, c_step = t.expr(node.args[2]), t.expr(node.args[3])
+    kernel, stride, dilation, pad = (int(a) for a in node.args[4:8])
+
+    def run(s: State) -> None:
+        array = image.array(s)
+        n, h, w, c = array.shape
+        out_h = (h + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
+        out_w = (w + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
+        minima, extents = columns.box(s)
+        rows, depth = extents[-2], extents[-1]
+        pixel = torch.arange(rows)[:, None] + int(nhw_step(s)) * rows
+        element = torch.arange(depth)[None, :] + int(c_step(s)) * depth
+        batch, y, x = pixel // (out_h * out_w), (pixel // out_w) % out_h, pixel % out_w
+        ky, kx, channel = element // (kernel * c), (element // c) % kernel, element % c
+        iy = y * stride + ky * dilation - pad
+        ix = x * stride + kx * dilation - pad
+        inside = (iy >= 0) & (iy < h) & (ix >= 0) & (ix < w) & (batch < n) & (ky < kernel)
+        gathered = array.data[
+            torch.where(inside, batch, 0), torch.where(inside, iy, 0), torch.where(inside, ix, 0), channel.expand_as(inside)
+        ]
+        value = torch.where(inside, gathered, torch.zeros((), dtype=gathered.dtype))
+        write_box(s, columns.array(s), minima, extents, value.reshape(extents), columns.location)
+
+    return _tile_operator(t, run, "im2col")
+
+
+# --- matrix product ------------------------------------------------------------------------------------------------
+
+
+@handles(CALLS, "tl.tileop.gemm", "tl.tileop.wgmma_gemm", "tl.tileop.tcgen05_gemm")
+def _gemm(t: Translator, node: Any) -> Closure:
+    if operator_name(node) != "tl.tileop.gemm" and type(node.args[10]).__name__ != "IntImm":
+        raise t.unsupported(f"{operator_name(node)} with a barrier")
+    a, b, c = (Region(t, r) for r in node.args[:3])
+    transpose_a, transpose_b = bool(node.args[3]), bool(node.args[4])
+    clear = t.expr(node.args[9])
+
+    def run(s: State) -> None:
+        left = _matrix(a.read(s), a.dtype, transpose_a)
+        right = _matrix(b.read(s), b.dtype, transpose_b)
+        minima, extents = c.box(s)
+        old = None
+        if not truth(clear(s)):
+            old = read_box(s, c.array(s), minima, extents, c.location).reshape(extents[-2:])
+        value = multiply(left, right, old, a.dtype, c.dtype)
+        write_box(s, c.array(s), minima, extents, value.reshape(extents), c.location)
+
+    return _tile_operator(t, run, "a gemm")
+
+
+def _matrix(tile: Tensor, dtype: str, transposed: bool) -> Tensor:
+    tile = tile.reshape(tile.shape[-2:])
+    if dtype == "float32":
+        tile = to_tf32(tile)
+    return tile.T if transposed else tile
+
+
+def to_tf32(tile: Tensor) -> Tensor:
+    """What the tensor core reads of an fp32 operand: the upper 19 bits (it ignores the other 13)."""
+    return (tile.contiguous().view(torch.int32) & -8192).view(torch.float32)
+
+
+_INSTRUCTION_K = 16
+"""Products that one tensor-core instruction adds up before it rounds into a 16-bit accumulator."""
+
+
+def multiply(a: Tensor, b: Tensor, accumulator: Tensor | None, operand: str, result: str) -> Tensor:
+    """accumulator + a @ b as a tensor core does it: exact products, sums in the accumulator's dtype."""
+    if not is_float(operand):
+        product = (a.double() @ b.double()).to(torch.int64)
+        total = product if accumulator is None else accumulator.to(torch.int64) + product
+        return total.to(value_dtype(result))
+    wide = torch.float64 if operand == "float64" else torch.float32
+    a, b = a.to(wide), b.to(wide)
+    if result in ("float16", "bfloat16"):
+        dtype = value_dtype(result)
+        total = torch.zeros(a.shape[0], b.shape[1], dtype=dtype) if accumulator is None else accumulator
+        for k in range(0, a.shape[1], _INSTRUCTION_K):
+            step = a[:, k : k + _INSTRUCTION_K] @ b[k : k + _INSTRUCTION_K]
+            total = (total.to(wide) + step).to(dtype)
+        return total
+    product = a @ b
+    return product if accumulator is None else accumulator + product
+
+
+# --- reductions ----------------------------------------------------------------------------------------------------
+
+
+@handles(CALLS, "tl.tileop.reduce")
+def _reduce(t: Translator, node: Any) -> Closure:
+    source, target = Region(t, node.args[0]), Region(t, node.args[1])
+    kind, axis, clear = str(node.args[2].value), int(node.args[3]), bool(node.args[4])
+    keep_nan = bool(dict(node.annotations or {}).get("nan_propagate", False)) and target.dtype in ("float16", "bfloat16")
+
+    def run(s: State) -> None:
+        minima, extents = target.box(s)
+        value = reduce_axis(source.read(s), axis, kind, source.dtype, target.dtype, keep_nan).reshape(extents)
+        if not clear:
+            old = read_box(s, target.array(s), minima, extents, target.location)
+            value = combine(old, value, kind, keep_nan)
+        write_box(s, target.array(s), minima, extents, cast_tile(value, target.dtype), target.location)
+
+    return _tile_operator(t, run, "a reduction")
+
+
+def cast_tile(value: Tensor, dtype: str) -> Tensor:
+    return value.to(value_dtype(dtype)) if not is_float8(dtype) else cast(value, "float32", dtype)
+
+
+def reduce_axis(tile: Tensor, axis: int, kind: str, source: str, target: str, keep_nan: bool = False) -> Tensor:
+    """Reduction of a tile along one axis, in fp32 for 16-bit floats; starts from the kind's neutral element."""
+    if kind in ("sum", "abssum"):
+        wide = torch.float32 if source in ("float16", "bfloat16") else value_dtype(target)
+        summed = tile.abs() if kind == "abssum" else tile
+        return summed.to(wide).sum(axis, dtype=wide)
+    if kind in ("max", "min", "absmax"):
+        tile = tile.abs() if kind == "absmax" else tile
+        if is_float(source) and not keep_nan:
+            # fmaxf drops NaN; a row of nothing else leaves the neutral element
+            neutral = 0.0 if kind == "absmax" else float("-inf") if kind == "max" else float("inf")
+            tile = torch.where(tile.isnan(), torch.tensor(neutral, dtype=tile.dtype), tile)
+        return tile.amin(axis) if kind == "min" else tile.amax(axis)
+    if kind in ("bitand", "bitor", "bitxor"):
+        parts = tile.unbind(axis)
+        result = parts[0]
+        for part in parts[1:]:
+            result = combine(result, part, kind)
+        return result
+    raise NotImplementedError(f"reduction {kind}")
+
+
+def combine(a: Tensor, b: Tensor, kind: str, keep_nan: bool = False) -> Tensor:
+    """Two partial results of a reduction."""
+    if kind in ("sum", "abssum"):
+        return a + b
+    if kind in ("max", "absmax", "min"):
+        b = b.to(a.dtype)
+        if keep_nan or not a.is_floating_point():
+            return torch.minimum(a, b) if kind == "min" else torch.maximum(a, b)
+        return torch.fmin(a, b) if kind == "min" else torch.fmax(a, b)
+    if kind == "bitand":
+        return a & b
+    return a | b if kind == "bitor" else a ^ b
+
+
+@handles(CALLS, "tl.tileop.cumsum", "tl.tileop.cummax")
+def _scan(t: Translator, node: Any) -> Closure:
+    source, target = Region(t, node.args[0]), Region(t, node.args[1])
+    axis, reverse = int(node.args[2]), bool(node.args[3])
+    is_sum = operator_name(node) == "tl.tileop.cumsum"
+
+    def run(s: State) -> None:
+        tile = source.read(s)
+        tile = tile.flip(axis) if reverse else tile
+        tile = tile.cumsum(axis, dtype=tile.dtype) if is_sum else tile.cummax(axis).values
+        target.write(s, cast(tile.flip(axis) if reverse else tile, source.dtype, target.dtype))
+
+    return _tile_operator(t, run, "a scan")
+
+
+# --- reducers ------------------------------------------------------------------------------------------------------
+
+_NEUTRAL = {"sum": 0, "bitor": 0, "bitxor": 0, "bitand": -1}
+
+
+def _neutral(kind: str, dtype: str) -> float:
+    if kind in _NEUTRAL:
+        return _NEUTRAL[kind]
+    if is_float(dtype):
+        return float("-inf") if kind == "max" else float("inf")
+    info = torch.iinfo(value_dtype(dtype))
+    return info.min if kind == "max" else info.max
+
+
+@handles(CALLS, "tl.tileop.reducer_init")
+def _reducer_init(t: Translator, node: Any) -> Closure:
+    region = Region(t, node.args[0])
+    kind = t.reducers[node.args[0].args[0].buffer.data]
+    start = t.expr(node.args[1]) if len(node.args) > 1 else None
+
+    def run(s: State) -> None:
+        value: Value = _neutral(kind, region.dtype) if start is None else start(s)
+        region.write(s, torch.as_tensor(value).to(value_dtype(region.dtype)))
+
+    return _tile_operator(t, run, "reducer_init")
+
+
+@handles(CALLS, "tl.reducer_update")
+def _reducer_update(t: Translator, node: Any) -> Closure:
+    target, value = t.access(node.args[0]), t.expr(node.args[1])
+    kind, dtype = t.reducers[node.args[0].buffer.data], str(node.args[0].buffer.dtype)
+    every = tuple(t.lanes.get(axis, 1) for axis in range(t.rank))
+
+    def run(s: State) -> None:
+        given = value(s)
+        contribution = torch.as_tensor(given).to(value_dtype(dtype))
+        array, flat, chosen = target.elements(s, torch.Size(every))
+        update_cells(array, flat[chosen], contribution.expand(flat.shape)[chosen], kind)
+
+    return run
+
+
+@handles(CALLS, "tl.tileop.finalize_reducer", "tl.tileop.finalize_reducer_v2")
+def _finalize(t: Translator, node: Any) -> Closure:
+    source = Region(t, node.args[0])
+    target = Region(t, node.args[1]) if len(node.args) > 1 else None
+
+    def run(s: State) -> None:
+        if target is not None:
+            target.write(s, cast(source.read(s), source.dtype, target.dtype))
+
+    return _tile_operator(t, run, "finalize_reducer")
+
+
+def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
+    """memory[flat[i]] = memory[flat[i]] (kind) value[i], one after the other."""
+    memory = torch.as_strided(array.data, (_span(array),), (1,), array.data.storage_offset())
+    value = value.to(value_dtype(array.dtype))
+    if kind == "sum" and memory.dtype.is_floating_point and memory.dtype.itemsize > 1:
+        memory.index_put_((flat,), value.to(memory.dtype), accumulate=True)
+        return
+    wide = memory.to(value_dtype(array.dtype))
+    if kind == "sum":
+        wide.index_put_((flat,), value, accumulate=True)
+    elif kind in ("max", "min"):
+        wide.scatter_reduce_(0, flat, value, "amax" if kind == "max" else "amin")
+    else:
+        for i, v in zip(flat.tolist(), value, strict=True):
+            wide[i] = combine(wide[i], v, kind)
+    memory.copy_(store_form(wide, array.dtype))
+
+
+def _span(array: Array) -> int:
+    return 1 + sum((n - 1) * st for n, st in zip(array.shape, array.strides, strict=True)) if array.data.numel() else 0
+
+
+# --- atomics on tiles ----------------------------------------------------------------------------------------------
+
+
+@handles(CALLS, "tl.tileop.atomicadd", "tl.tileop.atomicmax", "tl.tileop.atomicmin")
+def _tile_atomic(t: Translator, node: Any) -> Closure:
+    kind = {"atomicadd": "sum", "atomicmax": "max", "atomicmin": "min"}[operator_name(node).rpartition(".")[2]]
+    target = Region(t, node.args[1])
+    is_region = operator_name(node.args[0]) == "tl.region" if hasattr(node.args[0], "op") else False
+    source = Region(t, node.args[0]) if is_region else None
+    scalar = None if is_region else t.expr(node.args[0])
+
+    def run(s: State) -> None:
+        minima, extents = target.box(s)
+        if source is not None:
+            source_min, source_ext = source.box(s)
+            over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
+            steps = [e for e in (source_ext if over_source else extents) if e != 1]
+            source_box, target_box = _paired(source_ext, steps), _paired(extents, steps)
+            if source_box is None or target_box is None:
+                raise Unsupported(f"{source.location}: an atomic of {source.name}{source_ext} on {target.name}{extents}")
+            value = read_box(s, source.array(s), source_min, source_box, source.location)
+            extents = target_box
+            value = cast(value, source.dtype, target.dtype).reshape(extents)
+        else:
+            assert scalar is not None
+            value = torch.as_tensor(scalar(s)).to(value_dtype(target.dtype)).expand(extents)
+        old = read_box(s, target.array(s), minima, extents, target.location)
+        write_box(s, target.array(s), minima, extents, combine(old, value, kind), target.location, OWNER_OF_ATOMICS)
+
+    return _tile_operator(t, run, "an atomic on a tile")
+
+

@@ -1,0 +1,308 @@
+"""What one thread does: element atomics, synchronisation, shuffles and votes, printing and assertions.
+
+Threads run in lock step, statement by statement, so a barrier has nothing to do; a missing one is not seen.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilecheck.simulator.access import Access, Closure
+from tilecheck.simulator.operators import combine, update_cells
+from tilecheck.simulator.state import State
+from tilecheck.simulator.statements import check_assertion
+from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name
+from tilecheck.simulator.values import Value, as_tensor, load_form, truth, value_dtype
+
+WARP = 32
+
+_NOTHING_TO_DO = (
+    *("tirx.tvm_storage_sync", "tl.sync_warp", "tl.fence_proxy_async", "tirx.assume", "tirx.tvm_tuple"),
+    *("tl.wait_wgmma", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch", "tl.warpgroup_wait"),
+    *("tl.warpgroup_fence_operand", "tirx.ptx_commit_group", "tirx.ptx_wait_group", "tl.pdl_trigger", "tl.pdl_sync"),
+    *("tl.set_max_nreg", "tl.no_set_max_nreg", "tl.annotate_producer_reg_dealloc", "tl.annotate_consumer_reg_alloc"),
+)
+
+
+@handles(CALLS, *_NOTHING_TO_DO)
+def _nothing(t: Translator, node: Any) -> Closure:
+    return lambda s: None
+
+
+# --- element atomics -------------------------------------------------------------------------------------------------
+
+_ATOMIC_KINDS = {"add": "sum", "max": "max", "min": "min", "or": "bitor"}
+
+
+@handles(
+    CALLS,
+    *(f"tl.atomic_{kind}_elem_op" for kind in _ATOMIC_KINDS),
+    *(f"tl.atomic_{kind}_ret_elem_op" for kind in ("add", "max", "min")),
+)
+def _element_atomic(t: Translator, node: Any) -> Closure:
+    name = operator_name(node)
+    kind = _ATOMIC_KINDS[name.split("_")[1]]
+    target = t.access(node.args[0].args[0])
+    dtype = str(node.args[0].args[0].buffer.dtype)
+    value = t.expr(node.args[1])
+    returns = "_ret_" in name
+    every = _lanes_here(t)
+
+    def run(s: State) -> Value:
+        given = as_tensor(value(s), dtype).to(value_dtype(dtype))
+        array, flat, chosen = target.elements(s, torch.broadcast_shapes(every, given.shape))
+        cells, contributions = flat[chosen], given.expand(flat.shape)[chosen]
+        before = _previous(array, cells, contributions, kind, dtype) if returns else None
+        update_cells(array, cells, contributions, kind)
+        if before is None:
+            return None
+        result = torch.zeros(flat.shape, dtype=value_dtype(dtype))
+        result[chosen] = before
+        return load_form(result.reshape(()) if result.numel() == 1 else result, dtype)
+
+    return run
+
+
+def _lanes_here(t: Translator) -> tuple[int, ...]:
+    """Each lane of the parallel loops around does the update once; so does each thread, where threads are lanes."""
+    return tuple(t.lanes.get(axis, 1) for axis in range(t.rank))
+
+
+def _previous(array: Any, cells: Tensor, values: Tensor, kind: str, dtype: str) -> Tensor:
+    """What each lane finds before its update, if the lanes come in order."""
+    memory = torch.as_strided(array.data, (int(cells.max()) + 1 if cells.numel() else 0,), (1,), array.data.storage_offset())
+    running: dict[int, Tensor] = {}
+    before = []
+    for cell, value in zip(cells.tolist(), values, strict=True):
+        old = running.get(cell)
+        if old is None:
+            old = memory[cell].to(value_dtype(dtype))
+        before.append(old)
+        running[cell] = combine(old, value, kind)
+    return torch.stack(before) if before else torch.zeros(0, dtype=value_dtype(dtype))
+
+
+@handles(CALLS, "tl.atomic_addx2_elem_op", "tl.atomic_addx4_elem_op")
+def _vector_atomic(t: Translator, node: Any) -> Closure:
+    width = 2 if "x2" in operator_name(node) else 4
+    target_load, source = node.args[0].args[0], node.args[1]
+    targets = [t.access(_shifted(target_load, i)) for i in range(width)]
+    if operator_name(source) == "tl.access_ptr" if hasattr(source, "op") else False:
+        values = [t.expr(_shifted(source.args[0], i)) for i in range(width)]
+    else:
+        raise t.unsupported(f"{operator_name(node)} of a vector value")
+    dtype = str(target_load.buffer.dtype)
+    every = _lanes_here(t)
+
+    def run(s: State) -> None:
+        for target, value in zip(targets, values, strict=True):
+            given = as_tensor(value(s), dtype).to(value_dtype(dtype))
+            array, flat, chosen = target.elements(s, torch.broadcast_shapes(every, given.shape))
+            update_cells(array, flat[chosen], given.expand(flat.shape)[chosen], "sum")
+
+    return run
+
+
+def _shifted(load: Any, by: int) -> Any:
+    """The load of the element `by` places further along the last axis."""
+    from tilelang import tvm
+
+    *front, last = load.indices
+    return tvm.tirx.BufferLoad(load.buffer, [*front, last + by])
+
+
+@handles(CALLS, "tl.atomic_load_elem_op")
+def _atomic_load(t: Translator, node: Any) -> Closure:
+    return t.expr(node.args[0].args[0])
+
+
+@handles(CALLS, "tl.atomic_store_elem_op")
+def _atomic_store(t: Translator, node: Any) -> Closure:
+    access: Access = t.access(node.args[0].args[0])
+    value = t.expr(node.args[1])
+    missing = tuple(axis for axis in t.parallel if access.affine is None or axis not in access.used)
+    return lambda s: access.store(s, value(s), missing)
+
+
+# --- values of a thread ----------------------------------------------------------------------------------------------
+
+
+def _linear_thread(t: Translator) -> Tensor:
+    """Number of each thread in its block, over the thread axes of the lane grid."""
+    counts = [extent for _, extent in t.launch.threads]
+    total = 1
+    for n in counts:
+        total *= n
+    shape = counts + [1] * (t.rank - len(counts))
+    return torch.arange(total, dtype=torch.int32).reshape(shape)
+
+
+@handles(CALLS, "tl.get_lane_idx", "tl.get_warp_idx", "tl.get_warp_idx_sync", "tl.get_warp_group_idx")
+def _thread_number(t: Translator, node: Any) -> Closure:
+    if node.args and not all(int(a) == d for a, d in zip(node.args, (32, 4), strict=False)):
+        raise t.unsupported(f"{operator_name(node)} with other than 32 threads a warp")
+    thread = _linear_thread(t)
+    name = operator_name(node)
+    value = thread % WARP if "lane" in name else thread // (4 * WARP) if "group" in name else thread // WARP
+    return lambda s: value
+
+
+def _by_thread(t: Translator, value: Value, dtype: str) -> tuple[Tensor, torch.Size]:
+    """(values in thread order, shape to go back to); more axes than the threads' are not modelled."""
+    counts = [extent for _, extent in t.launch.threads]
+    tensor = as_tensor(value, dtype)
+    shape = torch.Size(counts + [1] * (t.rank - len(counts)))
+    if tensor.dim() and any(n > 1 for n in tensor.shape[len(counts) :]):
+        raise t.unsupported("a warp operation inside a parallel loop")
+    return tensor.expand(shape).reshape(-1), shape
+
+
+@handles(CALLS, "tl.shfl_sync", "tl.shfl_xor_sync", "tl.shfl_up_sync", "tl.shfl_down_sync")
+def _shuffle(t: Translator, node: Any) -> Closure:
+    how = operator_name(node).removeprefix("tl.shfl_").removesuffix("sync").rstrip("_")
+    dtype = str(node.dtype)
+    value, delta = t.expr(node.args[1]), t.expr(node.args[2])
+    width = int(node.args[3]) if len(node.args) > 3 else WARP
+
+    def run(s: State) -> Value:
+        flat, shape = _by_thread(t, value(s), dtype)
+        offset, _ = _by_thread(t, delta(s), "int32")
+        lane = torch.arange(flat.numel())
+        segment, place = lane - lane % width, lane % width
+        wanted = {
+            "": offset % width,
+            "xor": place ^ offset,
+            "up": place - offset,
+            "down": place + offset,
+        }[how]
+        source = torch.where((wanted >= 0) & (wanted < width), segment + wanted, lane)
+        return flat[source.clamp(max=flat.numel() - 1)].reshape(shape)
+
+    return run
+
+
+@handles(CALLS, *(f"tl.warp_reduce_{kind}" for kind in ("sum", "max", "min", "bitand", "bitor")))
+def _warp_reduce(t: Translator, node: Any) -> Closure:
+    kind = operator_name(node).removeprefix("tl.warp_reduce_")
+    dtype, value = str(node.dtype), t.expr(node.args[0])
+
+    def run(s: State) -> Value:
+        flat, shape = _by_thread(t, value(s), dtype)
+        return _over_groups(flat, WARP, kind).reshape(shape)
+
+    return run
+
+
+def _over_groups(flat: Tensor, size: int, kind: str) -> Tensor:
+    """Every thread of a group gets the group's result; sums add pairs at growing distance, as shuffles do."""
+    groups = flat.reshape(-1, min(size, flat.numel()))
+    result = groups
+    step = groups.shape[1] // 2
+    while step:
+        result = combine(result, result[:, torch.arange(groups.shape[1]) ^ step], kind)
+        step //= 2
+    return result
+
+
+@handles(CALLS, "tl.any_sync", "tl.all_sync", "tl.ballot_sync", "tl.ballot")
+def _vote(t: Translator, node: Any) -> Closure:
+    name = operator_name(node)
+    predicate, dtype = t.expr(node.args[-1]), str(node.dtype)
+
+    def run(s: State) -> Value:
+        flat, shape = _by_thread(t, truth(predicate(s)), "bool")
+        active = torch.ones_like(flat) if s.mask is None else _by_thread(t, s.mask, "bool")[0]
+        votes, present = (x.reshape(-1, WARP) for x in (flat & active, active))
+        if "any" in name:
+            result = votes.any(1)
+        elif "all" in name:
+            result = (votes | ~present).all(1)
+        else:
+            result = (votes.to(torch.int64) << torch.arange(WARP)).sum(1)
+        return result.to(value_dtype(dtype)).repeat_interleave(WARP).reshape(shape)
+
+    return run
+
+
+@handles(CALLS, "tl.syncthreads_count", "tl.syncthreads_and", "tl.syncthreads_or")
+def _block_vote(t: Translator, node: Any) -> Closure:
+    name, dtype = operator_name(node), str(node.dtype)
+    predicate = t.expr(node.args[0])
+
+    def run(s: State) -> Value:
+        flat, shape = _by_thread(t, truth(predicate(s)), "bool")
+        total = flat.sum() if "count" in name else flat.all() if "and" in name else flat.any()
+        return total.to(value_dtype(dtype)).expand(shape)
+
+    return run
+
+
+@handles(CALLS, "tirx.tvm_thread_allreduce")
+def _block_reduce(t: Translator, node: Any) -> Closure:
+    """Sum over the threads named last; the reducer itself stands in an attribute around the call."""
+    value, condition = t.expr(node.args[1]), t.expr(node.args[2])
+    store_to = node.args[3]
+    dtype = str(node.args[1].dtype)
+    slot = t.buffer(store_to.buffer)
+    kind = t.reduce_kind
+    over: set[int] = set()
+    for thread in node.args[4:]:
+        over |= t.axes(thread) or frozenset()
+    axes = sorted(over) or list(range(len(t.launch.threads)))
+
+    def run(s: State) -> None:
+        given = as_tensor(value(s), dtype)
+        counts = [extent for _, extent in t.launch.threads] + [1] * (t.rank - len(t.launch.threads))
+        lanes = given.expand(counts)
+        keep = truth(condition(s))
+        if keep is False:
+            return
+        if isinstance(keep, Tensor):
+            neutral = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}[kind]
+            lanes = torch.where(keep, lanes, torch.tensor(neutral, dtype=lanes.dtype))
+        total = {"sum": torch.sum, "max": torch.amax, "min": torch.amin}[kind](lanes, axes, keepdim=True)
+        memory = s.memory[slot]
+        if t.is_registers(slot):
+            memory.store(tuple(int(i) for i in store_to.indices), total, s.mask)
+        else:
+            memory.data.copy_(total.reshape(memory.data.shape))
+            memory.storage.complete = True
+
+    return run
+
+
+# --- printing and assertions -----------------------------------------------------------------------------------------
+
+
+@handles(CALLS, "tirx.call_extern", "tirx.call_pure_extern")
+def _extern(t: Translator, node: Any) -> Closure:
+    name = str(node.args[0].value)
+    if name == "debug_print_var":
+        return _print(t, str(node.args[1].value), node.args[2])
+    if name == "debug_print_msg":
+        text = str(node.args[1].value)
+        return lambda s: s.tell(text)
+    raise t.unsupported(f"the external function {name}")
+
+
+def _print(t: Translator, text: str, value: Any) -> Closure:
+    closure = t.expr(value)
+
+    def run(s: State) -> None:
+        found = closure(s)
+        shown = found.flatten().tolist() if isinstance(found, Tensor) else found
+        s.tell(f"msg='{text}' {s.where}: {shown[0] if isinstance(shown, list) and len(shown) == 1 else shown}")
+
+    return run
+
+
+@handles(CALLS, "tl.device_assert", "tl.device_assert_with_msg")
+def _device_assert(t: Translator, node: Any) -> Closure:
+    condition, location = t.expr(node.args[0]), t.location
+    text = str(node.args[1].value) if len(node.args) > 1 else str(node.args[0])
+
+    def run(s: State) -> None:
+        check_assertion(s, truth(condition(s)), location, text)
+
+    return run
