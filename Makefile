@@ -1,29 +1,33 @@
 # Each target does everything that it needs on a fresh machine: it makes .venv, installs, and runs.
-# It installs again only when pyproject.toml or constraints.txt changed, or another TileLang is asked for.
+# It installs again only if pyproject.toml or constraints.txt changed, or another TileLang is asked for.
 
-PYTHON   ?= python3
-ARGS     ?=
-EXTRAS   ?= dev
-TORCH    ?= torch==2.13.0
+# The Python that .venv is made from, where there is none yet.
+PYTHON ?= python3
+# For pytest: ARGS='-k softmax'
+ARGS ?=
+# A release of TileLang, or `nightly`.
 TILELANG ?= $(shell sed -n 's/^tilelang==//p' constraints.txt)
-# As TileLang's installation guide has it.
-TILELANG_INDEX ?= https://tile-ai.github.io/whl/nightly
-# yes or no; found out if empty.
-DRIVER   ?=
+# Where TileLang's installation guide says that its nightly builds are.
+TILELANG_NIGHTLY_INDEX ?= https://tile-ai.github.io/whl/nightly
+# What pip installs where .venv, or with an NVIDIA driver the host, has no torch; it may carry options of pip.
+TORCH ?= torch==2.13.0
+# Whether there is an NVIDIA driver, yes or no; found out if empty.
+DRIVER ?=
 
-BIN       := .venv/bin
+BIN := .venv/bin
 INSTALLED := .venv/.installed-$(TILELANG)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv install correctness test lint format types clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 	@echo
-	@echo "Variables: PYTHON=python3.12 (to make .venv from), ARGS='-k softmax' (for pytest),"
-	@echo "TILELANG=0.1.14 or TILELANG=nightly, TORCH='torch==2.12.0' (where .venv has no torch yet)"
+	@echo "  make correctness ARGS='-k softmax'    options for pytest"
+	@echo "  make test TILELANG=nightly            or a release, as TILELANG=0.1.14"
+	@echo "  make venv PYTHON=python3.12           another Python"
 
-export PYTHON TORCH TILELANG TILELANG_INDEX EXTRAS DRIVER
+export PYTHON TILELANG TILELANG_NIGHTLY_INDEX TORCH DRIVER
 
 venv:  ## only make .venv, so that a torch of your choice can be put into it first
 	@.ci/setup venv
@@ -39,11 +43,11 @@ correctness: $(INSTALLED)  ## every kernel against its reference: on a GPU, or e
 test: $(INSTALLED)  ## everything that this machine can run
 	$(BIN)/python -m pytest $(ARGS)
 
-lint: $(INSTALLED)  ## ruff: lint and format, without changing a file
+lint: $(INSTALLED)  ## ruff, changing nothing
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-format: $(INSTALLED)  ## ruff: format and mend what it can
+format: $(INSTALLED)  ## ruff, mending what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
