@@ -24,8 +24,8 @@ else:
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-# A host keeps the torch that fits its driver.
-UNPINNED = {"tilecheck", "torch"}
+# A host keeps the torch that fits its driver, and with it the CUDA runtime.
+UNPINNED = {"nvidia-cuda-runtime", "tilecheck", "torch"}
 
 
 # The package
