@@ -12,6 +12,7 @@ from tilecheck.guards import Guarded
 from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
 from tilecheck.oracle import Verdict, judge
 from tilecheck.program import Program, build_program
+from tilecheck.regions import Region
 from tilecheck.spec import Case, KernelSpec, Reference, call_by_name
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Outcome:
     kernel, case, arch, device, schedule: names, for the record; the schedule as it prints, "" for none.
     launched: false where every output is empty, so that there is nothing to compute.
     verdicts: by output name; empty where the simulator stopped before there was a result.
-    faults: lines on memory touched that must not be, or not touched that must be, and the simulator's findings.
+    faults: lines on memory touched that must not be, or not touched that must be, and the simulator's
+        findings.
     """
 
     kernel: str
@@ -64,7 +66,7 @@ class Outcome:
 
 
 class Mismatch(AssertionError):
-    """A kernel is wrong; the message says where, by how much, and how to see it again. `outcome` has the numbers."""
+    """A kernel is wrong: where, by how much, and how to see it again. `outcome` has the numbers."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:
         super().__init__(message)
@@ -118,8 +120,10 @@ def check(
 
 
 def launch(program: Program, drawn: Mapping[str, torch.Tensor], device: "Device") -> Result:
-    """Runs `program` once on copies of `drawn` between guard bands, its outputs poisoned (or cleared, where the spec
-    says that the caller does it), and says what became of all that memory."""
+    """Runs `program` once between guard bands, and says what became of all the memory.
+
+    Inputs are copies of `drawn`; outputs are poisoned, or cleared where the spec says that the caller does.
+    """
     buffers: dict[str, Guarded] = {}
     for parameter in program.parameters:
         if parameter.shape is None:
@@ -135,26 +139,22 @@ def launch(program: Program, drawn: Mapping[str, torch.Tensor], device: "Device"
     values = {**scalars(program), **{name: buffer.tensor for name, buffer in buffers.items()}}
     device.run(program, {p.name: values[p.name] for p in program.parameters})
 
-    faults = []
-    for parameter in program.parameters:
-        if parameter.name not in buffers:
-            continue
-        buffer = buffers[parameter.name]
-        faults += [f"{parameter.name}: {line}" for line in buffer.damage()]
-        if parameter.role == "input":
-            if (changed := buffer.changed(drawn[parameter.name].to(device.torch_device))).count:
-                faults.append(
-                    f"{parameter.name}: an input, but {changed.count} of its elements were changed, first at "
-                    f"{list(changed.first or ())}; they lie in {changed}"
-                )
-        elif parameter.name not in drawn and parameter.name not in program.spec.zeroed:
-            # An integer or e4m3fn output may hold the poison's pattern rightly; its verdict tells.
-            if guards.is_certain(buffer.tensor.dtype) and (left := buffer.unwritten()).count:
-                faults.append(
-                    f"{parameter.name}: {left.count} elements never written, first at {list(left.first or ())}; "
-                    f"they lie in {left}"
-                )
+    faults: list[str] = []
+    for name, buffer in buffers.items():
+        faults += [f"{name}: {line}" for line in buffer.damage()]
+        if program[name].role == "input":
+            before = drawn[name].to(device.torch_device)
+            faults += _told(name, "elements of an input changed", buffer.changed(before))
+        elif name not in drawn and name not in program.spec.zeroed and guards.is_certain(buffer.tensor.dtype):
+            # An integer or e4m3fn output may rightly hold the poison's pattern; there its verdict tells.
+            faults += _told(name, "elements never written", buffer.unwritten())
     return Result({p.name: buffers[p.name].tensor for p in program.outputs}, faults)
+
+
+def _told(name: str, what: str, where: Region) -> list[str]:
+    if where.count == 0:
+        return []
+    return [f"{name}: {where.count} {what}, {where}"]
 
 
 def judge_outputs(
@@ -190,8 +190,8 @@ def _low_references(program: Program, drawn: Mapping[str, torch.Tensor]) -> dict
         return _called(program, single)
     except RuntimeError as error:
         raise ValueError(
-            f"kernel {program.spec.name!r}: the reference gives no error terms, and runs in float64 only ({error}), "
-            "so that there is no bound; give terms, or make no tensors of a fixed dtype in it"
+            f"kernel {program.spec.name!r}: the reference gives no error terms, and runs in float64 only "
+            f"({error}), so that there is no bound; give terms, or make no tensors of a fixed dtype in it"
         ) from error
 
 

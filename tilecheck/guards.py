@@ -1,12 +1,13 @@
 """Buffers that show what a kernel did to memory: poison in its outputs, guard bands around every tensor.
 
-The poison is a bit pattern no kernel writes. For floats wider than 8 bits it is a signalling NaN with a payload:
-arithmetic and conversions only ever give quiet ones. For integers it is 0xA5 in every byte, which a kernel may
-write by chance; so may any pattern of e4m3fn, whose only NaN is 0x7F or 0xFF. The bands hold the same pattern, so that
-a read past the end shows in the result.
+The poison is a bit pattern no kernel writes. For floats wider than 8 bits it is a signalling NaN with a
+payload: arithmetic and conversions only ever give quiet ones. For integers it is 0xA5 in every byte, which a
+kernel may write by chance; so may any pattern of e4m3fn, whose only NaN is 0x7F or 0xFF. The bands hold the
+same pattern, so that a read past the end shows in the result.
 
-A band is at least 4 KiB and at least one row: a store past a tail begins right behind the last element, and one with a
-wrong row index is at most a row away before it wraps. It is at most 4 MiB, for vectors are one long row.
+A band is at least 4 KiB and at least one row: a store past a tail begins right behind the last element, and
+one with a wrong row index is at most a row away before it wraps. It is at most 4 MiB, for vectors are one
+long row.
 """
 
 import math
@@ -19,7 +20,7 @@ from tilecheck.oracle import BITS
 from tilecheck.regions import Region
 
 ALIGNMENT = 256
-"""Bytes; at least what bulk copies want (16 for an address, 128 for swizzled tiles), and what cudaMalloc gives."""
+"""Bytes. Bulk copies want 16 for an address in global memory, and cudaMalloc gives 256."""
 
 _BAND_BYTES = (4 << 10, 4 << 20)
 
@@ -34,7 +35,7 @@ _POISON = {
 
 
 def poison_of(dtype: torch.dtype) -> int:
-    """The pattern as a signed integer of the dtype's size, as `BITS` views hold it (unsigned for one byte)."""
+    """The dtype's poison as an integer, as the views of `oracle.BITS` hold it."""
     size = dtype.itemsize
     pattern = _POISON.get(dtype, int.from_bytes(b"\xa5" * size, "big"))
     signed = size > 1 and pattern >= 1 << (8 * size - 1)
@@ -54,9 +55,10 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 class Guarded:
     """A poisoned tensor of `shape` and `strides` (elements; None: contiguous) between guard bands.
 
-    tensor: what a kernel is given; its address is a multiple of 256 bytes plus `misaligned` (bytes, a multiple of
-        the element size).
-    Gaps that strides leave between elements are guarded too. Raises ValueError for strides that overlap or are negative.
+    tensor: what a kernel is given; its address is a multiple of 256 bytes plus `misaligned` (bytes, a
+        multiple of the element size).
+    Gaps that strides leave between elements are guarded too. Raises ValueError for strides that are negative
+    or lay two elements on one place.
     """
 
     def __init__(

@@ -2,13 +2,15 @@
 
 Draws that every kernel has (`Case.draw`; a kernel's own are `KernelSpec.draws`):
 
-normal      floats: standard normal, rounded to the dtype; integers: uniform in -8..8 (0..16 unsigned); fair booleans
-integers    floats that hold small integers: sums over the reduced axis pass 2^11, where fp16 accumulation rounds, and
-            stay under 2^24, up to which fp32 accumulation is exact; so an element lost or taken twice shows
-one-hot     the first input has one 16 in each row (last axis), else 0, at the last place in row 0, then the first, the
-            second, ...: a product picks rows of the other operand, a softmax is all at that place
-cancelling  the first input's signs change halfway along both of its last axes, magnitudes in [1, 2), the others are
-            positive, in [1, 2): partial sums grow to half their length, then cancel
+normal      floats: standard normal, rounded to the dtype; integers: uniform in -8..8 (0..16 unsigned); fair
+            booleans
+integers    floats that hold small integers: sums over the reduced axis pass 2^11, where fp16 accumulation
+            rounds, and stay under 2^24, up to which fp32 accumulation is exact; so an element lost or taken
+            twice shows
+one-hot     the first input has one 16 in each row (last axis), else 0, at the last place in row 0, then the
+            first, the second, ...: a product picks rows of the other operand, a softmax is all at that place
+cancelling  the first input's signs change halfway along both of its last axes, magnitudes in [1, 2), the
+            others are positive, in [1, 2): partial sums grow to half their length, then cancel
 """
 
 import hashlib
@@ -24,14 +26,14 @@ if TYPE_CHECKING:
     from tilecheck.program import Parameter, Program
 
 DRAWN_ON_CPU = 1 << 24
-"""Elements up to which a tensor is drawn on the CPU, so that each device gets the same; drawing 2^28 there takes
-seconds, so larger ones are drawn where they are used, the same each time on that kind of device."""
+"""Elements up to which a tensor is drawn on the CPU, so that each device gets the same; drawing 2^28 there
+takes seconds, so larger ones are drawn where they are used, the same each time on that kind of device."""
 
 _HOT = 16.0  # a power of two: products with it are exact; exp(16) outweighs 10^6 other columns
 
 
 def seed_of(test_id: str, run_seed: int = 0) -> int:
-    """Seed (0 .. 2^63 - 1) of a test's draws in a run: the same in every process and in every order of tests."""
+    """Seed (0 .. 2^63 - 1) of a test's draws: the same in every process, whatever ran before."""
     digest = hashlib.sha256(f"{run_seed}:{test_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -45,7 +47,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def draw_inputs(program: "Program", seed: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
-    """The tensors that `program` reads (inputs, and what inout parameters hold before the launch) by name, contiguous.
+    """The tensors that `program` reads, by name, contiguous: inputs, and inout ones before the launch.
 
     Each has a seed of its own, so that a parameter more does not change the others.
     Raises ValueError where a draw of the spec returns what does not fit the program.
@@ -63,7 +65,10 @@ def draw_inputs(program: "Program", seed: int, device: torch.device | str = "cpu
 
 
 def scalars(program: "Program") -> dict[str, Any]:
-    """Values of the program's scalar parameters, out of the case's dims and flags; ValueError if one is not there."""
+    """Values of the program's scalar parameters, by name: the case's dims and flags.
+
+    Raises ValueError if one is not among them.
+    """
     case = program.case
     known = {**case.dims, **case.flags}
     wanted = [p.name for p in program.parameters if p.role == "scalar"]
@@ -132,8 +137,8 @@ def _draw(
 
 
 def _integers(shape: tuple[int, ...], dtype: torch.dtype, rng: torch.Generator, length: int) -> torch.Tensor:
-    # A sum of n products of integers uniform in -r..r has deviation sqrt(n)*r^2/3. With r = 111/n^(1/4) that is 2^12
-    # for every n, and the sum of all magnitudes, sqrt(n)*111^2, stays under 2^24 up to n = 10^6.
+    # A sum of n products of integers uniform in -r..r has deviation sqrt(n)*r^2/3. With r = 111/n^(1/4) that
+    # is 2^12 for every n, and the sum of all magnitudes, sqrt(n)*111^2, stays under 2^24 up to n = 10^6.
     exact = int(1 / DTYPES[str(dtype).removeprefix("torch.")].unit)
     r = max(1, min(exact, round(111 / max(length, 1) ** 0.25)))
     return torch.randint(-r, r + 1, shape, generator=rng, device=rng.device, dtype=torch.int32).to(dtype)

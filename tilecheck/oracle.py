@@ -1,16 +1,17 @@
-"""Judges an output against the right value, element by element, with a bound made of the roundings a right kernel makes.
+"""Judges an output element by element: is it as near to the right value as a right kernel's roundings allow?
 
-    |out - value| <= u*(|value| + moved) + moved + floor,   moved = sum of coefficient*magnitude over the terms
+    |out - value| <= u*(|value| + moved) + moved + floor,  moved = sum of coefficient*magnitude over the terms
 
-u is the unit roundoff of the output's dtype: the store rounds the value that the terms have moved. No share of the
-elements may miss. NaN and infinity must stand where the value has them.
+u is the unit roundoff of the output's dtype: the store rounds the value that the terms have moved. No share
+of the elements may miss. NaN and infinity must stand where the value has them.
 
 The floor covers what rounds absolutely: half the spacing of the output's subnormals, and 2^-126, below which
-approximate fp32 instructions (`ex2.approx.ftz`) flush to zero. It is not the smallest normal of a float16 output:
-that is 6.1e-5, more than a softmax over 2^15 columns gives, so that a kernel that writes zeros would pass.
+approximate fp32 instructions (`ex2.approx.ftz`) flush to zero. It is not the smallest normal of a float16
+output: that is 6.1e-5, more than a softmax over 2^15 columns gives, so that a kernel that writes zeros would
+pass.
 
-float8 outputs are compared in code steps, since one step is up to 1/8 of the value. Integers and references called
-`exact` are compared bit for bit (any NaN equals any other; -0.0 and 0.0 differ).
+float8 outputs are compared in code steps, since one step is up to 1/8 of the value. Integers and references
+called `exact` are compared bit for bit (any NaN equals any other; -0.0 and 0.0 differ).
 """
 
 import math
@@ -36,10 +37,10 @@ class Verdict:
     """How one output compares with its reference.
 
     dtype: of the output.  elements: how many it has.  misses: those out of bounds.
-    budget_used: largest error over its bound, infinite where the bits or the pattern of NaN and infinity are wrong;
-        in float8, 1 plus the code steps too many if any element misses.
-    max_abs_error, relative_error: over the elements finite on both sides; the latter is |out - value| / |value| in
-        the 2-norm.
+    budget_used: largest error over its bound, infinite where the bits or the pattern of NaN and infinity are
+        wrong; in float8, 1 plus the code steps too many if any element misses.
+    max_abs_error, relative_error: over the elements that are finite on both sides; the latter is the 2-norm
+        of the error over that of the value.
     index, got, want, bound: the worst element, None and 0 for an empty output; `want` is not rounded.
     shares: what the bound there is made of: (reason, amount).
     steps: float8 only: (off, lowest, highest allowed), in code steps from the rounded value.
@@ -72,18 +73,15 @@ class Verdict:
         if self.ok:
             lines = [f"{name}: all {self.elements} elements within the bound"]
         else:
-            one = self.elements == 1
-            lines = [
-                f"{name}: {self.misses.count} of {self.elements} element{'' if one else 's'} wrong, "
-                f"first at {list(self.misses.first or ())}; they lie in {self.misses}"
-            ]
+            lines = [f"{name}: {self.misses.count} of {self.elements} elements wrong, {self.misses}"]
         lines.append(f"  worst at {list(self.index)}: {self._worst()}")
         if self.shares:
             kind = "empirical bound" if self.empirical else "bound"
             parts = " + ".join(f"{amount:.3g} ({reason})" for reason, amount in self.shares)
             lines.append(f"  {kind} there: {self.bound:.3g} = {parts}")
             lines.append(
-                f"  largest absolute error {self.max_abs_error:.3g}, relative error (norm) {self.relative_error:.3g}"
+                f"  largest absolute error {self.max_abs_error:.3g}, "
+                f"relative error (norm) {self.relative_error:.3g}"
             )
         return lines
 
@@ -104,10 +102,11 @@ class Verdict:
 def judge(out: torch.Tensor, reference: Reference, low: torch.Tensor | None = None) -> Verdict:
     """Compares `out` with `reference` (same shape; on any device) and says how much of the bound it used.
 
-    low: the reference run in the kernel's own precision; wanted where the reference gives no terms. The bound is then
-        empirical: twice the largest error of `low`, or of one rounding of the largest value if that is more.
-    Raises ValueError where the reference is unusable: another shape, a float dtype below float64, terms that are
-    negative, NaN or infinite where the value is finite and not open.
+    low: the reference run in the kernel's own precision; wanted where the reference gives no terms. The bound
+        is then empirical: twice the largest error of `low`, or of one rounding of the largest value if that
+        is more.
+    Raises ValueError where the reference is unusable: another shape, a float dtype below float64, terms that
+    are negative, NaN or infinite where the value is finite and not open.
     """
     kind = dtype_named(str(out.dtype).removeprefix("torch."))
     value = torch.as_tensor(reference.value)
@@ -161,7 +160,8 @@ def _magnitude(term: Term, out: torch.Tensor) -> torch.Tensor:
         return magnitude.broadcast_to(out.shape)
     except RuntimeError:
         raise ValueError(
-            f"term {term.reason!r}: magnitude of shape {list(magnitude.shape)} does not broadcast to {list(out.shape)}"
+            f"term {term.reason!r}: magnitude of shape {list(magnitude.shape)} does not broadcast "
+            f"to {list(out.shape)}"
         ) from None
 
 
@@ -214,7 +214,7 @@ class _Distance:
     """Compares by absolute error."""
 
     def __init__(self, kind: DType) -> None:
-        # Halfway between the largest finite value and the next power of two; from there on it rounds to infinity.
+        # Halfway from the largest finite value to the next power of two; from there on it rounds to infinity.
         self._overflow = kind.largest / (1 - kind.unit) * (1 - kind.unit / 2)
 
     def ratio(
@@ -233,8 +233,8 @@ class _Distance:
 class _Codes:
     """Compares by position in the ordered row of a float8 format's values.
 
-    Position 0 is zero, +-n the largest finite values, +-(n + 1) overflow: infinity, NaN in e4m3fn, which has no
-    infinity, or, in a conversion that saturates as CUDA's do, the largest finite value.
+    Position 0 is zero, +-n the largest finite values, +-(n + 1) overflow: infinity, NaN in e4m3fn, which has
+    no infinity, or, in a conversion that saturates as CUDA's do, the largest finite value.
     """
 
     def __init__(self, kind: DType, device: torch.device) -> None:
@@ -259,7 +259,7 @@ class _Codes:
         return (code & 0x7F) * (1 - 2 * (code >> 7))
 
     def allowed(self, value: torch.Tensor, moved: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lowest and highest position that a value moved by the terms, and rounded to fp32 on the way, rounds to."""
+        """Lowest and highest position of the value moved by the terms, and rounded to fp32 on the way."""
         reach = moved + FLUSH + 2.0**-24 * value.abs()
         return self.rounded(value - reach), self.rounded(value + reach)
 
@@ -272,7 +272,10 @@ class _Codes:
     def ratio(
         self, out: torch.Tensor, value: torch.Tensor, moved: torch.Tensor, bound: torch.Tensor
     ) -> torch.Tensor:
-        """Error over bound where the code is allowed, else 1 plus the steps too many; infinite for a wrong pattern."""
+        """Error over bound where the code is allowed, else 1 plus the steps too many.
+
+        Infinite where the pattern of NaN and infinity is wrong.
+        """
         got, wild = out.double(), self._largest + 1
         low, high = self.allowed(torch.nan_to_num(value, nan=0.0, posinf=math.inf, neginf=-math.inf), moved)
         position = self.position(out)

@@ -1,4 +1,4 @@
-"""Where in a tensor something holds: how often, first where, and the box around it, in words a kernel author thinks in.
+"""Where in a tensor something holds: how often, where first, and the box around it in words.
 
 Also walks a tensor in chunks, so that a check of 2^28 elements in float64 needs no further copies of it.
 """
@@ -34,7 +34,7 @@ def starts(where: tuple[slice, ...], ndim: int) -> tuple[int, ...]:
 
 
 def index_in(flat: int, shape: Sequence[int], offset: Sequence[int]) -> tuple[int, ...]:
-    """Index in the whole tensor of the element `flat` (row-major) of a chunk of `shape` that begins at `offset`."""
+    """Index in the tensor of element `flat` (row-major) of a chunk of `shape` that begins at `offset`."""
     index = []
     for n in reversed(shape):
         flat, i = divmod(flat, n)
@@ -53,7 +53,7 @@ class Region:
     box: tuple[tuple[int, int], ...] = ()
 
     def plus(self, mask: torch.Tensor, offset: Sequence[int]) -> "Region":
-        """This region and the elements where `mask` (boolean, a later chunk that begins at `offset`) holds."""
+        """This region and where `mask` (boolean; a later chunk, which begins at `offset`) holds."""
         count = int(mask.sum())
         if count == 0:
             return self
@@ -69,9 +69,14 @@ class Region:
         return Region(self.shape, self.count + count, first, tuple(box))
 
     def __str__(self) -> str:
-        """`rows 64..127, columns 0..31 (all 2048 there)`; the last two axes are rows and columns."""
-        if not self.box:
-            return "nowhere" if self.count == 0 else "the one element"
+        """`first at [64, 0]; they lie in rows 64..127, columns 0..31 (all 2048 there)`.
+
+        The last two axes are called rows and columns. For one element its index alone.
+        """
+        if self.first is None:
+            return "nowhere"
+        if self.count == 1:
+            return f"at {list(self.first)}"
         names = [f"axis {a}" for a in range(len(self.shape))]
         names[-1] = "columns"
         if len(names) > 1:
@@ -83,7 +88,8 @@ class Region:
             for name, (low, high) in zip(names, self.box, strict=True)
         )
         size = math.prod(high - low + 1 for low, high in self.box)
-        return f"{spans} ({'all' if size == self.count else f'{self.count} of'} {size} there)"
+        share = "all" if size == self.count else f"{self.count} of"
+        return f"first at {list(self.first)}; they lie in {spans} ({share} {size} there)"
 
 
 def region(mask: torch.Tensor) -> Region:
