@@ -1,0 +1,248 @@
+"""One check: a kernel, one of its cases, a device; is what comes out right, and is nothing else touched?"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tilecheck import guards
+from tilecheck.guards import Guarded
+from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
+from tilecheck.oracle import Verdict, judge
+from tilecheck.program import Program, build_program
+from tilecheck.regions import Region
+from tilecheck.spec import Case, KernelSpec, Reference, call_by_name
+
+if TYPE_CHECKING:
+    from tilecheck.device import Device
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check found.
+
+    kernel, case, arch, device, schedule: names, for the record; the schedule as it prints, "" for none.
+    launched: false where every output is empty, so that there is nothing to compute.
+    verdicts: by output name; empty where the simulator stopped before there was a result.
+    faults: lines on memory touched that must not be, or not touched that must be, and the simulator's
+        findings.
+    """
+
+    kernel: str
+    case: str
+    arch: str
+    device: str
+    schedule: str
+    launched: bool
+    verdicts: Mapping[str, Verdict]
+    faults: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults and all(v.ok for v in self.verdicts.values())
+
+    @property
+    def budget_used(self) -> float:
+        """Largest share of its bound that any element's error uses; infinite where there is no result."""
+        if self.faults and not self.verdicts:
+            return math.inf
+        return max((v.budget_used for v in self.verdicts.values()), default=0.0)
+
+    @property
+    def max_abs_error(self) -> float:
+        return max((v.max_abs_error for v in self.verdicts.values()), default=0.0)
+
+    @property
+    def relative_error(self) -> float:
+        """Largest norm-wise relative error of an output."""
+        return max((v.relative_error for v in self.verdicts.values()), default=0.0)
+
+    @property
+    def empirical(self) -> bool:
+        """Whether a bound is measured rather than made of the author's terms."""
+        return any(v.empirical for v in self.verdicts.values())
+
+
+class Mismatch(AssertionError):
+    """A kernel is wrong: where, by how much, and how to see it again. `outcome` has the numbers."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Result:
+    """outputs: what the launch wrote, by name, on the device.  faults: see `Outcome`."""
+
+    outputs: dict[str, torch.Tensor]
+    faults: list[str] = field(default_factory=list)
+
+
+def check(
+    spec: KernelSpec, case: Case, device: "Device", *, seed: int, schedule: Any = None, repeat: str = ""
+) -> Outcome:
+    """Runs `case` once on `device` and judges every output.
+
+    seed: of the run; the draws' seed is made of it and the test's id.  schedule: None for the default one.
+    repeat: the command that repeats this check, for the message.
+    Raises Mismatch if the kernel is wrong; ValueError if the spec is, or `schedule` is illegal.
+    """
+    from tilecheck.simulator import SimulationError, Unsupported
+
+    program = build_program(spec, case, device.arch, schedule)
+    drawn = draw_inputs(program, seed_of(spec.test_id(case), seed), device.torch_device)
+    launched = any(_elements(p.shape) for p in program.outputs)
+    verdicts: dict[str, Verdict] = {}
+    try:
+        result = launch(program, drawn, device) if launched else _nothing(program, device)
+    except Unsupported:
+        raise
+    except SimulationError as error:
+        faults = str(error).splitlines()
+    else:
+        verdicts, faults = judge_outputs(program, drawn, result.outputs), result.faults
+    outcome = Outcome(
+        kernel=spec.name,
+        case=case.id,
+        arch=device.arch.name,
+        device=device.name,
+        schedule="" if program.schedule is None else str(program.schedule),
+        launched=launched,
+        verdicts=verdicts,
+        faults=tuple(faults),
+    )
+    if not outcome.ok:
+        raise Mismatch(_message(program, device, outcome, repeat), outcome)
+    return outcome
+
+
+def launch(program: Program, drawn: Mapping[str, torch.Tensor], device: "Device") -> Result:
+    """Runs `program` once between guard bands, and says what became of all the memory.
+
+    Inputs are copies of `drawn`; outputs are poisoned, or cleared where the spec says that the caller does.
+    """
+    buffers: dict[str, Guarded] = {}
+    for parameter in program.parameters:
+        if parameter.shape is None:
+            continue
+        name = parameter.name
+        buffers[name] = Guarded(
+            parameter.shape, torch_dtype(parameter.dtype), device.torch_device, parameter.strides
+        )
+        if name in drawn:
+            buffers[name].fill(drawn[name].to(device.torch_device))
+        elif name in program.spec.zeroed:
+            buffers[name].tensor.zero_()
+    values = {**scalars(program), **{name: buffer.tensor for name, buffer in buffers.items()}}
+    device.run(program, {p.name: values[p.name] for p in program.parameters})
+
+    faults: list[str] = []
+    for name, buffer in buffers.items():
+        faults += [f"{name}: {line}" for line in buffer.damage()]
+        if program[name].role == "input":
+            before = drawn[name].to(device.torch_device)
+            faults += _told(name, "elements of an input changed", buffer.changed(before))
+        elif name not in drawn and name not in program.spec.zeroed and guards.is_certain(buffer.tensor.dtype):
+            # An integer or e4m3fn output may rightly hold the poison's pattern; there its verdict tells.
+            faults += _told(name, "elements never written", buffer.unwritten())
+    return Result({p.name: buffers[p.name].tensor for p in program.outputs}, faults)
+
+
+def _told(name: str, what: str, where: Region) -> list[str]:
+    if where.count == 0:
+        return []
+    return [f"{name}: {where.count} {what}, {where}"]
+
+
+def judge_outputs(
+    program: Program, drawn: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor]
+) -> dict[str, Verdict]:
+    """Verdict on each output, against the spec's reference of the inputs `drawn`."""
+    references = references_of(program, drawn)
+    low: dict[str, torch.Tensor] = {}
+    if any(r.terms is None and not r.exact and outputs[n].is_floating_point() for n, r in references.items()):
+        low = {name: reference.value for name, reference in _low_references(program, drawn).items()}
+    return {name: judge(outputs[name], references[name], low.get(name)) for name in outputs}
+
+
+def references_of(program: Program, drawn: Mapping[str, torch.Tensor]) -> dict[str, Reference]:
+    """The spec's reference, computed where `drawn` lies from its floats in float64, by output name.
+
+    Raises ValueError where it does not give every output of the program, in its shape.
+    """
+    wide = {n: t.double() if t.is_floating_point() else t for n, t in drawn.items()}
+    return _called(program, wide)
+
+
+def _low_references(program: Program, drawn: Mapping[str, torch.Tensor]) -> dict[str, Reference]:
+    """The reference in the precision of the inputs; in float32 where torch has no such arithmetic."""
+    narrow = all(not t.is_floating_point() or t.element_size() > 1 for t in drawn.values())
+    try:
+        if narrow:
+            return _called(program, drawn)
+    except RuntimeError:
+        pass  # "not implemented for 'Half'" and its like
+    single = {n: t.float() if t.is_floating_point() else t for n, t in drawn.items()}
+    try:
+        return _called(program, single)
+    except RuntimeError as error:
+        raise ValueError(
+            f"kernel {program.spec.name!r}: the reference gives no error terms, and runs in float64 only "
+            f"({error}), so that there is no bound; give terms, or make no tensors of a fixed dtype in it"
+        ) from error
+
+
+def _called(program: Program, tensors: Mapping[str, torch.Tensor]) -> dict[str, Reference]:
+    spec, case = program.spec, program.case
+    where = f"kernel {spec.name!r}: reference of case {case.id!r}"
+    given = call_by_name(spec.reference, {**spec.names(case, program.arch, program.schedule), **tensors})
+    wanted = [p.name for p in program.outputs]
+    if not isinstance(given, Mapping):
+        if len(wanted) != 1:
+            raise ValueError(
+                f"{where} returns one value, but the program writes {', '.join(wanted)}; return a mapping"
+            )
+        given = {wanted[0]: given}
+    if set(given) != set(wanted):
+        raise ValueError(f"{where} gives {', '.join(given)}; the program writes {', '.join(wanted)}")
+    references = {n: r if isinstance(r, Reference) else Reference(r) for n, r in given.items()}
+    for parameter in program.outputs:
+        value = references[parameter.name].value
+        if not isinstance(value, torch.Tensor):
+            raise ValueError(f"{where} gives a {type(value).__name__} for {parameter.name}, not a tensor")
+        if tuple(value.shape) != parameter.shape:
+            raise ValueError(
+                f"{where} gives {parameter.name} shape {list(value.shape)}; in the program it is "
+                f"{list(parameter.shape or ())}"
+            )
+    return references
+
+
+def _nothing(program: Program, device: "Device") -> Result:
+    empty = {
+        p.name: torch.empty(p.shape or (), dtype=torch_dtype(p.dtype), device=device.torch_device)
+        for p in program.outputs
+    }
+    return Result(empty)
+
+
+def _elements(shape: tuple[int, ...] | None) -> int:
+    return torch.Size(shape or ()).numel()
+
+
+def _message(program: Program, device: "Device", outcome: Outcome, repeat: str) -> str:
+    schedule = f", schedule {outcome.schedule}" if outcome.schedule else ""
+    lines = [
+        f"{outcome.kernel} is wrong for {program.case} on {outcome.device}, {outcome.arch}{schedule}",
+        f"the case is there for: {program.case.why}",
+        *outcome.faults,
+    ]
+    for name, verdict in outcome.verdicts.items():
+        if not verdict.ok:
+            lines += verdict.lines(name)
+    if repeat:
+        lines.append(f"repeat: {repeat}")
+    return "\n".join(lines)
