@@ -1,6 +1,7 @@
 """Facts per GPU architecture that schedules must respect. Pure data; imports no tensor library.
 
-Source of the limits: CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute Capability".
+Source of the limits: CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute
+Capability".
 """
 
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ def arch(name: str) -> Arch:
 
 
 def arch_of_capability(major: int, minor: int) -> Arch:
-    """The architecture whose limits hold for a GPU of this compute capability; ValueError below 8.0 or unknown."""
+    """The architecture whose limits hold for a GPU of this compute capability; ValueError below 8.0 or
+    unknown.
+    """
     for candidate in ARCHES.values():
         if candidate.capability == (major, minor):
             return candidate

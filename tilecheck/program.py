@@ -1,4 +1,5 @@
-"""From a spec and one of its cases to the TileLang program a device runs, and what each parameter of it is for.
+"""From a spec and one of its cases to the TileLang program a device runs, and what each parameter of it is
+for.
 
 A `Program` is the very PrimFunc that a GPU would get: the simulator interprets it, `launch` compiles it.
 """
@@ -79,8 +80,8 @@ class Program:
 def build_program(spec: KernelSpec, case: Case, arch: Arch, schedule: Any = None) -> Program:
     """The program of `case` under `schedule` (None: the default schedule of `arch`).
 
-    Raises ValueError for an illegal schedule, and where the author's functions do not fit together: a parameter
-    nobody gives, a program that is no PrimFunc, a symbolic size without a value, no output.
+    Raises ValueError for an illegal schedule, and where the author's functions do not fit together: a
+    parameter nobody gives, a program that is no PrimFunc, a symbolic size without a value, no output.
     """
     if schedule is None:
         schedule = spec.schedule_for(case, arch)
@@ -101,10 +102,11 @@ def build_program(spec: KernelSpec, case: Case, arch: Arch, schedule: Any = None
 
 @contextmanager
 def source_lines_recorded() -> Iterator[None]:
-    """Has TileLang stamp every statement it traces with the line of the kernel's source; diagnostics quote it.
+    """Has TileLang stamp every statement it traces with the line of the kernel's source; diagnostics quote
+    it.
 
-    TileLang's own macros (`T.reduce_sum` is one) would put lines of its library there: those are not recorded, so
-    that the line of the call stays.
+    TileLang's own macros (`T.reduce_sum` is one) would put lines of its library there: those are not
+    recorded, so that the line of the call stays.
     """
     import tilelang
     from tilelang.env import env
@@ -126,7 +128,7 @@ def source_lines_recorded() -> Iterator[None]:
 
 
 def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    """The PrimFunc that the spec's program gives for `names`, and the pass options a `@tilelang.jit` carries."""
+    """The PrimFunc that the spec's program gives for `names`, and the pass options of a `@tilelang.jit`."""
     from tilelang.jit import JITImpl
     from tilelang.language import PrimFunc
 
@@ -139,8 +141,8 @@ def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str
         missing = [n for n, p in wanted.items() if n not in names and p.default is p.empty]
         if missing:
             raise ValueError(
-                f"kernel {spec.name!r}: program asks for {', '.join(missing)}, which is no dim or flag of case "
-                f"{names['case'].id!r}; known: {', '.join(names)}"
+                f"kernel {spec.name!r}: program asks for {', '.join(missing)}, which is no dim or flag of "
+                f"case {names['case'].id!r}; known: {', '.join(names)}"
             )
         traced = program.get_tir(**{n: names[n] for n in wanted if n in names})
     else:
@@ -148,7 +150,9 @@ def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str
         if isinstance(traced, JITImpl):
             raise ValueError(f"kernel {spec.name!r}: program returns a @tilelang.jit function; call it there")
     if not isinstance(traced, PrimFunc):
-        raise ValueError(f"kernel {spec.name!r}: program returns {type(traced).__name__}, not a TileLang PrimFunc")
+        raise ValueError(
+            f"kernel {spec.name!r}: program returns {type(traced).__name__}, not a TileLang PrimFunc"
+        )
     return traced, pass_configs
 
 
@@ -161,10 +165,7 @@ def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> t
             continue
         buffer = prim_func.buffer_map[var]
         name = _parameter_name(var.name, buffer.name)
-        if spec.outputs is not None:
-            is_output = name in spec.outputs
-        else:
-            is_output = buffer.data in written
+        is_output = buffer.data in written if spec.outputs is None else name in spec.outputs
         role: Role = "input" if not is_output else "inout" if buffer.data in read else "output"
         if role == "inout" and name in spec.zeroed:
             role = "output"
@@ -175,7 +176,9 @@ def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> t
         raise ValueError(f"kernel {spec.name!r}: the program writes none of {[p.name for p in parameters]}")
     known = {p.name for p in parameters}
     if unknown := sorted({*(spec.outputs or ()), *spec.zeroed} - known):
-        raise ValueError(f"kernel {spec.name!r}: {', '.join(unknown)} is no parameter; there are {sorted(known)}")
+        raise ValueError(
+            f"kernel {spec.name!r}: {', '.join(unknown)} is no parameter; there are {sorted(known)}"
+        )
     return tuple(parameters)
 
 
@@ -193,8 +196,8 @@ def _size(spec: KernelSpec, extent: Any, sizes: Mapping[str, Any], what: str) ->
         if isinstance(sizes.get(extent.name), int):
             return int(sizes[extent.name])
         raise ValueError(
-            f"kernel {spec.name!r}: {what} holds the symbolic size {extent.name!r}, which is no dim of the case; "
-            f"known: {', '.join(sizes)}"
+            f"kernel {spec.name!r}: {what} holds the symbolic size {extent.name!r}, which is no dim of the "
+            f"case; known: {', '.join(sizes)}"
         )
     bound = {v: _size(spec, v, sizes, what) for v in tvm.tirx.analysis.undefined_vars(extent)}
     value = tvm.arith.Analyzer().simplify(tvm.tirx.stmt_functor.substitute(extent, bound))
@@ -222,7 +225,9 @@ def _strides(
 
 
 def global_accesses(prim_func: Any) -> tuple[set[Any], set[Any]]:
-    """(written, read): data variables of the buffers that a program stores to and loads from; atomics do both."""
+    """(written, read): data variables of the buffers that a program stores to and loads from; atomics do
+    both.
+    """
     from tilelang import tvm
 
     written: set[Any] = set()

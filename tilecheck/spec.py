@@ -1,12 +1,14 @@
 """What a kernel author hands to the suite: a spec, its cases, its reference and its cost.
 
-Nothing here imports torch or TileLang, so that specs can be listed on any machine. Everything is validated where it
-is made: a wrong spec is a ValueError that carries the values, never a strange failure of a later check.
+Nothing here imports torch or TileLang, so that specs can be listed on any machine. Everything is validated
+where it is made: a wrong spec is a ValueError that carries the values, never a strange failure of a later
+check.
 
-**One calling rule.** Every function an author gives (`program`, `reference`, `cost`, `default_schedule`, `legal`, a
-draw, a vendor) is called by *parameter name*. It may ask for each of the case's dims and flags by its name, for
-`dtype`, `case`, `arch`, `schedule`, and for each field of the schedule; `reference`, draws and vendors also for the
-kernel's tensors, by the names they have in the program. What it does not ask for, it does not get.
+**One calling rule.** Every function an author gives (`program`, `reference`, `cost`, `default_schedule`,
+`legal`, a draw, a vendor) is called by *parameter name*. It may ask for each of the case's dims and flags by
+its name, for `dtype`, `case`, `arch`, `schedule`, and for each field of the schedule; `reference`, draws and
+vendors also for the kernel's tensors, by the names they have in the program. What it does not ask for, it
+does not get.
 """
 
 import dataclasses
@@ -33,7 +35,8 @@ class Case:
 
     id: lower-kebab and for ever, since baselines match on it.  dims: name -> size, zero allowed.
     dtype: a name of `tilecheck.dtypes`.  flags: further modes by name (`causal=True`).
-    why: the branch this row is there for.  draw: how inputs are drawn (see `tilecheck.inputs`, `KernelSpec.draws`).
+    why: the branch this row is there for.  draw: how inputs are drawn (see `tilecheck.inputs`,
+    `KernelSpec.draws`).
     Raises ValueError where one of them is malformed.
     """
 
@@ -91,8 +94,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Cost:
-    """The least a kernel must do, for the roofline: floating point operations, and bytes through device memory
-    (each input read once, each output written once)."""
+    """The least a kernel must do, for the roofline: floating point operations, and bytes through device
+    memory (each input read once, each output written once).
+    """
 
     flops: float
     bytes: float
@@ -126,7 +130,8 @@ class Reference:
     value: float64 tensor of the output's shape (any dtype if `exact`).
     terms: roundings besides the one into the output's dtype; None: not known, the bound is then empirical.
     exact: every bit must agree (copies, integers).
-    open: boolean tensor, true where the algorithm leaves the result open (any value, NaN included); None: nowhere.
+    open: boolean tensor, true where the algorithm leaves the result open (any value, NaN included); None:
+    nowhere.
     """
 
     value: Any
@@ -147,14 +152,16 @@ class KernelSpec:
 
     name: lower_snake.
     program: returns the TileLang program of a case, a PrimFunc; a `@tilelang.jit` function serves as it is.
-    reference: returns the right value of the output from float64 inputs: a tensor, a `Reference`, or for several
+    reference: returns the right value of the output from float64 inputs: a tensor, a `Reference`, or for
+    several
         outputs a mapping from the output's name to either.
     cases: the rows.
 
     default_schedule: returns the schedule (a frozen dataclass) used unless a check names another.
     legal: raises ValueError, with the values, if a schedule cannot be used for a case on an architecture.
     cost: returns the `Cost` of a case.
-    draws: ways to draw inputs beside those of `tilecheck.inputs`, by name; each returns name -> tensor for the
+    draws: ways to draw inputs beside those of `tilecheck.inputs`, by name; each returns name -> tensor for
+    the
         inputs that it replaces.
     vendor: what a user would call instead, by name, each returning the output.
     outputs: names of the tensors the kernel writes, where they are not those the program stores to.
@@ -219,7 +226,9 @@ class KernelSpec:
             seen[case.id] = case
             if case.draw not in self.draws and case.draw not in COMMON_DRAWS:
                 known = ", ".join((*self.draws, *COMMON_DRAWS))
-                raise ValueError(f"{where}: case {case.id!r} asks for the unknown draw {case.draw!r}; known: {known}")
+                raise ValueError(
+                    f"{where}: case {case.id!r} asks for the unknown draw {case.draw!r}; known: {known}"
+                )
 
     def _check_defaults(self, where: str) -> None:
         if not self.arches:
@@ -242,7 +251,9 @@ class KernelSpec:
         return call_by_name(self.default_schedule, self.names(case, target))
 
     def check_schedule(self, schedule: Any, case: Case, target: Arch) -> None:
-        """Raises ValueError, with the reason and the values, if `schedule` is not legal for `case` on `target`."""
+        """Raises ValueError, with the reason and the values, if `schedule` is not legal for `case` on
+        `target`.
+        """
         if self.legal is not None:
             call_by_name(self.legal, self.names(case, target, schedule))
 
@@ -277,7 +288,9 @@ class KernelSpec:
         for case in self.cases:
             if case.id == id:
                 return case
-        raise ValueError(f"kernel {self.name!r} has no case {id!r}; it has {', '.join(c.id for c in self.cases)}")
+        raise ValueError(
+            f"kernel {self.name!r} has no case {id!r}; it has {', '.join(c.id for c in self.cases)}"
+        )
 
     def test_id(self, case: Case) -> str:
         """How tests name this kernel and case: `flash-attention-tail-q-fp16`."""
@@ -303,5 +316,7 @@ def call_by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     ]
     if missing:
         called = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
-        raise ValueError(f"{called} asks for {', '.join(missing)}, which is not known here; known: {', '.join(names)}")
+        raise ValueError(
+            f"{called} asks for {', '.join(missing)}, which is not known here; known: {', '.join(names)}"
+        )
     return function(**{name: names[name] for name in wanted if name in names})

@@ -1,11 +1,12 @@
 """Element access: one `BufferLoad` or `BufferStore`, for all lanes at once.
 
-Most indices of tile programs are *affine* in the lanes: `A[by * 64 + i, k]` is a base that all lanes share plus a
-multiple of a lane's own coordinate. Such an access is a strided view of the memory, and its bounds are known from
-four integers. Everything else (gathers, edges, divided indices) goes through index tensors.
+Most indices of tile programs are *affine* in the lanes: `A[by * 64 + i, k]` is a base that all lanes share
+plus a multiple of a lane's own coordinate. Such an access is a strided view of the memory, and its bounds are
+known from four integers. Everything else (gathers, edges, divided indices) goes through index tensors.
 
-Bounds follow TileLang 0.1.15 (its pass LegalizeSafeMemoryAccess): a load from *global* memory past the edge gives 0
-and a store there is dropped, unless all indices are constants; shared memory and fragments have no such guard.
+Bounds follow TileLang 0.1.15 (its pass LegalizeSafeMemoryAccess): a load from *global* memory past the edge
+gives 0 and a store there is dropped, unless all indices are constants; shared memory and fragments have no
+such guard.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from torch import Tensor
 from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, mark_written, write_memory
 from tilecheck.simulator.state import State
-from tilecheck.simulator.values import Value, load_form, store_form
+from tilecheck.simulator.values import Value, common_shape, load_form, store_form
 
 Closure = Callable[[State], Value]
 
@@ -79,10 +80,11 @@ class Access:
         guarded: bool,
     ) -> None:
         """indices: closures of the whole indices.  affine: their affine forms, None if one has none.
-        extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is global.
+        extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is
+        global.
         """
-        self.slot, self.name, self.indices, self.location, self.guarded = slot, name, list(indices), location, guarded
-        self.rank = rank
+        self.slot, self.name, self.indices = slot, name, list(indices)
+        self.location, self.guarded, self.rank = location, guarded, rank
         self.affine = None if affine is None else list(affine)
         self._strides: tuple[int, ...] | None = None
         if self.affine is None:
@@ -92,8 +94,6 @@ class Access:
         self.size = tuple(extents[axis] if axis in self.used else 1 for axis in range(rank))
         self.low = [sum(min(c, 0) * (extents[x] - 1) for x, c in a.lanes.items()) for a in self.affine]
         self.high = [sum(max(c, 0) * (extents[x] - 1) for x, c in a.lanes.items()) for a in self.affine]
-
-    # -- affine path ------------------------------------------------------------------------------------------------
 
     def _offset(self, s: State, array: Array) -> int | None:
         """Offset of lane 0 in memory; None if a lane is out of range."""
@@ -153,15 +153,15 @@ class Access:
 
     def _one_value_each(self, value: Value, mask: Tensor | None, missing: tuple[int, ...]) -> bool:
         """Whether each element gets one value from one lane, or the same from all that share it."""
+        others = [axis for axis in range(self.rank) if axis not in self.used]
         for part in (value, mask):
-            if isinstance(part, Tensor) and part.dim():
-                if any(part.shape[axis] > 1 for axis in range(self.rank) if axis not in self.used):
-                    return False
+            if isinstance(part, Tensor) and part.dim() and any(part.shape[axis] > 1 for axis in others):
+                return False
         return not (missing and mask is not None) and self._is_injective()
 
     def _is_injective(self) -> bool:
         """Different lanes, different elements: every axis alone in some index, or nested by its stride."""
-        alone = set()
+        alone: set[int] = set()
         for a in self.affine or ():
             if len(a.lanes) == 1:
                 alone |= a.lanes.keys()
@@ -175,13 +175,11 @@ class Access:
                     alone |= a.lanes.keys()
         return alone >= self.used
 
-    # -- general path -----------------------------------------------------------------------------------------------
-
     def _resolve(self, s: State, array: Array) -> tuple[list[Tensor], Tensor, Tensor]:
-        """(index tensors made safe, which lanes are in range, which lanes are active), of one common shape."""
+        """(index tensors made safe, lanes in range, active lanes), of one common shape."""
         found = [index(s) for index in self.indices]
         tensors = [f if isinstance(f, Tensor) else torch.tensor(f) for f in found]
-        shape = torch.broadcast_shapes(*(t.shape for t in tensors), () if s.mask is None else s.mask.shape)
+        shape = common_shape(*(t.shape for t in tensors), () if s.mask is None else s.mask.shape)
         inside = torch.ones(shape, dtype=torch.bool)
         for t, n in zip(tensors, array.shape, strict=True):
             inside &= (t >= 0) & (t < n)
@@ -196,7 +194,7 @@ class Access:
     def _gather(self, s: State, array: Array) -> Value:
         if array.data.numel() == 0:
             return load_form(torch.zeros((1,) * self.rank, dtype=array.data.dtype), array.dtype)
-        index, inside, active = self._resolve(s, array)
+        index, inside, _ = self._resolve(s, array)
         storage = array.storage
         flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         if not storage.complete and not storage.is_complete():
@@ -218,7 +216,7 @@ class Access:
         storage = array.storage
         stored = store_form(value, array.dtype)
         stored = stored if isinstance(stored, Tensor) else torch.tensor(stored)
-        shape = torch.broadcast_shapes(inside.shape, stored.shape)
+        shape = common_shape(inside.shape, stored.shape)
         chosen = (inside & active).expand(shape)
         cells = tuple(i.expand(shape)[chosen] for i in index)
         wanted = stored.to(array.data.dtype).expand(shape)[chosen]
@@ -243,16 +241,15 @@ class Access:
         if storage.written is not None and not storage.complete:
             storage.written[flat] = True
 
-    # -- atomics ----------------------------------------------------------------------------------------------------
-
     def elements(self, s: State, shape: torch.Size) -> tuple[Array, Tensor, Tensor]:
-        """(array, offset in memory of each lane's element, lanes that touch one), of at least `shape`; for atomics.
+        """(array, offset in memory of each lane's element, lanes that touch one), of at least `shape`; for
+        atomics.
 
         The elements count as written by nobody in particular: any number of blocks may update them.
         """
         array: Array = s.memory[self.slot]
         index, inside, active = self._resolve(s, array)
-        shape = torch.broadcast_shapes(inside.shape, shape)
+        shape = common_shape(inside.shape, shape)
         flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         flat = torch.as_tensor(flat).expand(shape)
         chosen = (inside & active).expand(shape)
@@ -264,10 +261,10 @@ class Access:
             storage.owner[flat[chosen]] = OWNER_OF_ATOMICS
         return array, flat, chosen
 
-    # -- checks -----------------------------------------------------------------------------------------------------
-
     def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
-        """The block at hand becomes owner of what it stores to; another block that stored there before is a race."""
+        """The block at hand becomes owner of what it stores to; another block that stored there before is a
+        race.
+        """
         taken = (owner > 0) & (owner != s.block)
         if mask is not None:
             taken = taken & mask
@@ -298,7 +295,9 @@ class Access:
                 f"{s.where} reads elements of {self.name} that another block of the same launch writes",
             )
 
-    def _check_written(self, s: State, array: Array, bad: Tensor, index: Sequence[Tensor] | None = None) -> None:
+    def _check_written(
+        self, s: State, array: Array, bad: Tensor, index: Sequence[Tensor] | None = None
+    ) -> None:
         if s.mask is not None:
             bad = bad & s.mask
         if bool(bad.any()):
@@ -310,15 +309,14 @@ class Access:
     ) -> None:
         if s.findings.known(kind, self.location, self.name):
             return
-        shape = torch.broadcast_shapes(bad.shape, *(i.shape for i in index))
+        shape = common_shape(bad.shape, *(i.shape for i in index))
         lane = tuple(bad.expand(shape).nonzero()[0]) if shape else ()
         at = ", ".join(str(int(i.expand(shape)[lane])) for i in index)
-        extent = "x".join(map(str, array.shape))
         s.findings.add(
             kind,
             self.location,
             self.name,
-            f"{self.name}[{at}]{remark}; {self.name} is {extent} ({array.scope}; {s.where}, "
+            f"{self.name}[{at}]{remark}; {self.name} is {array.extent} ({array.scope}; {s.where}, "
             f"{int(bad.sum())} of {bad.numel()} lanes)",
         )
 

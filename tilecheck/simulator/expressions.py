@@ -91,7 +91,9 @@ def _or(t: Translator, node: Any) -> Closure:
 
 
 def _short_circuit(a: Closure, b: Closure, *, stop_at: bool) -> Closure:
-    """C evaluates the right side only where the left side leaves it open; a load there may be out of range else."""
+    """C evaluates the right side only where the left side leaves it open; a load there may be out of range
+    else.
+    """
 
     def evaluate(s: State) -> Value:
         left = truth(a(s))
@@ -197,7 +199,9 @@ def _load_register(t: Translator, node: Any, slot: int) -> Closure:
         cell = registers_index(s, indices, registers.shape, name)
         if cell is None:
             at = ", ".join(str(int(i(s))) for i in indices)
-            s.findings.add("out of range", location, name, f"{name}[{at}]; {name} is {registers.shape} ({s.where})")
+            s.findings.add(
+                "out of range", location, name, f"{name}[{at}]; {name} is {registers.shape} ({s.where})"
+            )
             return blank
         held = registers.cells.get(cell)
         if held is None:

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-
 from typing import Any
 
 _SHOWN = 8
@@ -21,7 +20,9 @@ class SimulationError(Exception):
 
 
 class Unsupported(Exception):
-    """The simulator does not know this construct, and says so rather than guess. The message names it and its line."""
+    """The simulator does not know this construct, and says so rather than guess. The message names it and its
+    line.
+    """
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Location:
 
 @dataclass(frozen=True)
 class Finding:
-    """kind: "unwritten read", "out of range", "conflicting writes", "unwritten output", "race", "assertion" ..."""
+    """kind: "unwritten read", "out of range", "conflicting writes", "unwritten output", "race", "assertion"
+    ...
+    """
 
     kind: str
     location: Location
@@ -51,7 +54,9 @@ class Finding:
 
 
 class Findings:
-    """Collects findings, the first of each kind at each line and buffer: a wrong line is wrong in every block."""
+    """Collects findings, the first of each kind at each line and buffer: a wrong line is wrong in every
+    block.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[tuple[Any, ...], Finding] = {}

@@ -21,7 +21,9 @@ def _enter(names: Sequence[str], make: Callable[[str, Sequence[str]], Function])
 
 
 def _of_floats(function: Callable[..., Tensor]) -> Callable[[str, Sequence[str]], Function]:
-    """A function of floats, each in its own dtype; torch calculates half and bfloat16 in float32 and rounds once."""
+    """A function of floats, each in its own dtype; torch calculates half and bfloat16 in float32 and rounds
+    once.
+    """
 
     def make(dtype: str, arguments: Sequence[str]) -> Function:
         def calculate(*values: Value) -> Value:
@@ -150,6 +152,7 @@ def _shift_left(dtype: str, arguments: Sequence[str]) -> Function:
 def _shift_right(dtype: str, arguments: Sequence[str]) -> Function:
     if dtype != "uint64":
         return lambda a, b: a >> b
+
     # The bits of a uint64 are held in an int64: clear what the arithmetic shift copied from the sign.
     def shift(a: Value, b: Value) -> Value:
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
@@ -222,4 +225,3 @@ def _ldexp(dtype: str, arguments: Sequence[str]) -> Function:
 
 
 _enter(["tirx.ldexp"], _ldexp)
-

@@ -1,4 +1,4 @@
-"""What must be known of a program before it is translated: thread indices in use, nesting, register buffers."""
+"""What must be known of a program before it is translated: thread indices, nesting, register buffers."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,8 @@ class Launch:
 
     parallel_depth: levels of the deepest nest of parallel loops.
     register_data: data variables of the `local` buffers that can be held as cells.
-    synchronises: blocks may wait for each other (atomics, fences), so that reading another's result is no race.
+    synchronises: blocks may wait for each other (atomics, fences), so that reading another's result is no
+    race.
     """
 
     threads: tuple[tuple[int, int], ...] = ()
@@ -91,7 +92,9 @@ def read_launch(body: Any) -> Launch:
     launch.register_data = {
         data
         for data in local_data
-        if len(by_data.get(data, ())) <= 1 and data not in tiled and not _indexed_by_lanes(body, data, thread_vars)
+        if len(by_data.get(data, ())) <= 1
+        and data not in tiled
+        and not _indexed_by_lanes(body, data, thread_vars)
     }
     return launch
 
@@ -149,7 +152,7 @@ def statements_in(node: Any) -> list[Any]:
 
 
 def _indexed_by_lanes(body: Any, data: Any, thread_vars: dict[Any, int]) -> bool:
-    """Whether an index of the buffer may differ between lanes: then it is a tile, not the cells of a thread."""
+    """Whether an index of the buffer may differ between lanes: it is a tile then, not the cells of a thread."""
     from tilelang import tvm
 
     tir = tvm.tirx

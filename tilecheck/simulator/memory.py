@@ -1,8 +1,8 @@
 """Memory of a simulated program, with shadows that know which elements were written, and by which block.
 
-Two forms. An `Array` is a tensor: global, shared and fragment buffers. `Registers` are the cells of a `local` buffer
-that only ever gets the same index in every lane, so that a cell can hold another value in each lane, as the registers
-of a thread do.
+Two forms. An `Array` is a tensor: global, shared and fragment buffers. `Registers` are the cells of a `local`
+buffer that only ever gets the same index in every lane, so that a cell can hold another value in each lane,
+as the registers of a thread do.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,8 @@ class Storage:
     complete: everything was written, so that `written` need not be asked.
     owner: flat, None except for global outputs: number of the block that wrote the element in this launch.
     ever: flat, like owner: written in any launch.
-    ordered_by_program: blocks wait for each other (atomics, fences), so that reading another's result is no race.
+    ordered_by_program: blocks wait for each other (atomics, fences), so that reading another's result is no
+    race.
     """
 
     written: Tensor | None = None
@@ -73,6 +74,11 @@ class Array:
     def is_global(self) -> bool:
         return self.scope == "global"
 
+    @property
+    def extent(self) -> str:
+        """The shape in words: 64x32."""
+        return "x".join(map(str, self.shape))
+
     def values(self, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
         """A view of the memory itself, in the form in which it is stored."""
         return torch.as_strided(self.data, size, strides, offset + self.data.storage_offset())
@@ -82,11 +88,15 @@ class Array:
 
 
 def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...]) -> Array:
-    """Memory of a block: nothing in it is written, and floats start as NaN, so that nothing passes for a zero."""
+    """Memory of a block: nothing in it is written, and floats start as NaN, so that nothing passes for a
+    zero.
+    """
     data = torch.zeros(shape, dtype=storage_dtype(dtype))
     if is_float(dtype):
         data = torch.full(shape, float("nan")).to(storage_dtype(dtype))
-    return Array(name, dtype, scope, data, Storage(torch.zeros(data.numel(), dtype=torch.bool), complete=False))
+    return Array(
+        name, dtype, scope, data, Storage(torch.zeros(data.numel(), dtype=torch.bool), complete=False)
+    )
 
 
 def parameter(name: str, dtype: str, data: Tensor, *, stored_to: bool) -> Array:
@@ -95,7 +105,11 @@ def parameter(name: str, dtype: str, data: Tensor, *, stored_to: bool) -> Array:
         data = data.view(torch.int64)
     storage = Storage()
     if stored_to:
-        span = 1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride(), strict=True)) if data.numel() else 0
+        span = (
+            1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride(), strict=True))
+            if data.numel()
+            else 0
+        )
         storage.owner = torch.zeros(span, dtype=torch.int32)
         storage.ever = torch.zeros(span, dtype=torch.bool)
     return Array(name, dtype, "global", data, storage)
@@ -108,12 +122,19 @@ def view(base: Array, name: str, dtype: str, shape: tuple[int, ...], strides: tu
     storage = base.storage
     if target is not flat.dtype:
         if target.itemsize != flat.dtype.itemsize:
-            storage.written, storage.complete = None, True  # shadows are by element; of mixed sizes none are kept
+            storage.written, storage.complete = (
+                None,
+                True,
+            )  # shadows are by element; of mixed sizes none are kept
         flat = flat.view(target)
-    return Array(name, dtype, base.scope, torch.as_strided(flat, shape, strides, flat.storage_offset()), storage)
+    return Array(
+        name, dtype, base.scope, torch.as_strided(flat, shape, strides, flat.storage_offset()), storage
+    )
 
 
-def mark_written(storage: Storage, size: tuple[int, ...], strides: tuple[int, ...], offset: int, mask: Value) -> None:
+def mark_written(
+    storage: Storage, size: tuple[int, ...], strides: tuple[int, ...], offset: int, mask: Value
+) -> None:
     if storage.written is None or storage.complete:
         return
     shadow = torch.as_strided(storage.written, size, strides, offset)
@@ -140,9 +161,7 @@ class Registers:
             self.cells[index] = (value, None)
             return
         old, valid = self.cells.get(index, (value, False))
-        if valid is False:
-            self.cells[index] = (value, mask)
-        elif isinstance(valid, str):  # stale
+        if valid is False or isinstance(valid, str):
             self.cells[index] = (value, mask)
         else:
             self.cells[index] = (torch.where(mask, value, old), None if valid is None else valid | mask)
@@ -159,8 +178,14 @@ def write_memory(view_: Tensor, value: Value, dtype: str, mask: Tensor | None) -
     """Stores `value` (a lane value) through a view of memory; only where `mask` says so."""
     stored = store_form(value, dtype)
     if mask is not None:
-        current = view_ if view_.dtype is not torch.uint32 and view_.dtype is not torch.uint16 else view_.to(torch.int64)
-        stored = torch.where(mask, stored.to(current.dtype) if isinstance(stored, Tensor) else stored, current)
+        current = (
+            view_
+            if view_.dtype is not torch.uint32 and view_.dtype is not torch.uint16
+            else view_.to(torch.int64)
+        )
+        stored = torch.where(
+            mask, stored.to(current.dtype) if isinstance(stored, Tensor) else stored, current
+        )
     if isinstance(stored, Tensor):
         view_.copy_(stored)
     else:

@@ -74,7 +74,7 @@ def _clip(array: Array, minima: Sequence[int], extents: Sequence[int]) -> tuple[
 
 
 def _inside(array: Array, minima: Sequence[int], extents: Sequence[int]) -> bool:
-    return all(0 <= m and m + e <= n for m, e, n in zip(minima, extents, array.shape, strict=True))
+    return all(m >= 0 and m + e <= n for m, e, n in zip(minima, extents, array.shape, strict=True))
 
 
 def _report_range(
@@ -86,7 +86,7 @@ def _report_range(
             "out of range",
             location,
             array.name,
-            f"{array.name}[{box}]; {array.name} is {'x'.join(map(str, array.shape))} ({array.scope}; {s.where})",
+            f"{array.name}[{box}]; {array.name} is {array.extent} ({array.scope}; {s.where})",
         )
 
 
@@ -122,7 +122,7 @@ def _read_inside(
                 location,
                 array.name,
                 f"{array.name}[{at}], which nothing has written; {array.name} is "
-                f"{'x'.join(map(str, array.shape))} ({array.scope}; {s.where}, {int(bad.sum())} of {bad.numel()} elements)",
+                f"{array.extent} ({array.scope}; {s.where}, {int(bad.sum())} of {bad.numel()} elements)",
             )
     if storage.owner is not None and not storage.ordered_by_program:
         owner = torch.as_strided(storage.owner, size, array.strides, offset)
@@ -147,7 +147,9 @@ def write_box(
     location: Location,
     owner: int | None = None,
 ) -> None:
-    """Stores `value` (of the box's shape, or one that broadcasts to it) into a box; what is outside is dropped."""
+    """Stores `value` (of the box's shape, or one that broadcasts to it) into a box; what is outside is
+    dropped.
+    """
     if not _inside(array, minima, extents):
         _report_range(s, array, minima, extents, location)
         low, high = _clip(array, minima, extents)
@@ -185,14 +187,12 @@ def _tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Cl
     def checked(s: State) -> None:
         if s.mask is not None:
             raise Unsupported(
-                f"{location}: the simulator does not model {name} under a condition that differs between threads"
+                f"{location}: the simulator does not model {name} under a condition that differs between "
+                "threads"
             )
         run(s)
 
     return checked if t.launch.threads else run
-
-
-# --- copies --------------------------------------------------------------------------------------------------------
 
 
 @handles(CALLS, "tl.tileop.copy", "tl.tileop.async_copy", "tl.tileop.tma_copy")
@@ -211,8 +211,8 @@ def _copy(t: Translator, node: Any) -> Closure:
         source_box, target_box = _paired(source_ext, steps), _paired(target_ext, steps)
         if source_box is None or target_box is None:
             raise Unsupported(
-                f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the extents "
-                "that are not 1 do not pair up, and TileLang rejects it"
+                f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the "
+                "extents that are not 1 do not pair up, and TileLang rejects it"
             )
         value = read_box(s, source.array(s), source_min, source_box, source.location)
         value = cast(value, source.dtype, target.dtype)
@@ -222,7 +222,9 @@ def _copy(t: Translator, node: Any) -> Closure:
 
 
 def _paired(own: Sequence[int], steps: Sequence[int]) -> list[int] | None:
-    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not match."""
+    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not
+    match.
+    """
     if sum(e != 1 for e in own) != len(steps):
         return None
     rest = iter(steps)
@@ -294,15 +296,15 @@ def _im2col(t: Translator, node: Any) -> Closure:
         ix = x * stride + kx * dilation - pad
         inside = (iy >= 0) & (iy < h) & (ix >= 0) & (ix < w) & (batch < n) & (ky < kernel)
         gathered = array.data[
-            torch.where(inside, batch, 0), torch.where(inside, iy, 0), torch.where(inside, ix, 0), channel.expand_as(inside)
+            torch.where(inside, batch, 0),
+            torch.where(inside, iy, 0),
+            torch.where(inside, ix, 0),
+            channel.expand_as(inside),
         ]
         value = torch.where(inside, gathered, torch.zeros((), dtype=gathered.dtype))
         write_box(s, columns.array(s), minima, extents, value.reshape(extents), columns.location)
 
     return _tile_operator(t, run, "im2col")
-
-
-# --- matrix product ------------------------------------------------------------------------------------------------
 
 
 @handles(CALLS, "tl.tileop.gemm", "tl.tileop.wgmma_gemm", "tl.tileop.tcgen05_gemm")
@@ -361,14 +363,14 @@ def multiply(a: Tensor, b: Tensor, accumulator: Tensor | None, operand: str, res
     return product if accumulator is None else accumulator + product
 
 
-# --- reductions ----------------------------------------------------------------------------------------------------
-
-
 @handles(CALLS, "tl.tileop.reduce")
 def _reduce(t: Translator, node: Any) -> Closure:
     source, target = Region(t, node.args[0]), Region(t, node.args[1])
     kind, axis, clear = str(node.args[2].value), int(node.args[3]), bool(node.args[4])
-    keep_nan = bool(dict(node.annotations or {}).get("nan_propagate", False)) and target.dtype in ("float16", "bfloat16")
+    keep_nan = bool(dict(node.annotations or {}).get("nan_propagate", False)) and target.dtype in (
+        "float16",
+        "bfloat16",
+    )
 
     def run(s: State) -> None:
         minima, extents = target.box(s)
@@ -385,8 +387,10 @@ def cast_tile(value: Tensor, dtype: str) -> Tensor:
     return value.to(value_dtype(dtype)) if not is_float8(dtype) else cast(value, "float32", dtype)
 
 
-def reduce_axis(tile: Tensor, axis: int, kind: str, source: str, target: str, keep_nan: bool = False) -> Tensor:
-    """Reduction of a tile along one axis, in fp32 for 16-bit floats; starts from the kind's neutral element."""
+def reduce_axis(
+    tile: Tensor, axis: int, kind: str, source: str, target: str, keep_nan: bool = False
+) -> Tensor:
+    """Reduction of a tile along one axis, in fp32 for 16-bit floats, from the kind's neutral element on."""
     if kind in ("sum", "abssum"):
         wide = torch.float32 if source in ("float16", "bfloat16") else value_dtype(target)
         summed = tile.abs() if kind == "abssum" else tile
@@ -435,8 +439,6 @@ def _scan(t: Translator, node: Any) -> Closure:
 
     return _tile_operator(t, run, "a scan")
 
-
-# --- reducers ------------------------------------------------------------------------------------------------------
 
 _NEUTRAL = {"sum": 0, "bitor": 0, "bitxor": 0, "bitand": -1}
 
@@ -509,15 +511,18 @@ def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
 
 
 def _span(array: Array) -> int:
-    return 1 + sum((n - 1) * st for n, st in zip(array.shape, array.strides, strict=True)) if array.data.numel() else 0
-
-
-# --- atomics on tiles ----------------------------------------------------------------------------------------------
+    return (
+        1 + sum((n - 1) * st for n, st in zip(array.shape, array.strides, strict=True))
+        if array.data.numel()
+        else 0
+    )
 
 
 @handles(CALLS, "tl.tileop.atomicadd", "tl.tileop.atomicmax", "tl.tileop.atomicmin")
 def _tile_atomic(t: Translator, node: Any) -> Closure:
-    kind = {"atomicadd": "sum", "atomicmax": "max", "atomicmin": "min"}[operator_name(node).rpartition(".")[2]]
+    kind = {"atomicadd": "sum", "atomicmax": "max", "atomicmin": "min"}[
+        operator_name(node).rpartition(".")[2]
+    ]
     target = Region(t, node.args[1])
     is_region = operator_name(node.args[0]) == "tl.region" if hasattr(node.args[0], "op") else False
     source = Region(t, node.args[0]) if is_region else None
@@ -531,7 +536,9 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
             steps = [e for e in (source_ext if over_source else extents) if e != 1]
             source_box, target_box = _paired(source_ext, steps), _paired(extents, steps)
             if source_box is None or target_box is None:
-                raise Unsupported(f"{source.location}: an atomic of {source.name}{source_ext} on {target.name}{extents}")
+                raise Unsupported(
+                    f"{source.location}: an atomic of {source.name}{source_ext} on {target.name}{extents}"
+                )
             value = read_box(s, source.array(s), source_min, source_box, source.location)
             extents = target_box
             value = cast(value, source.dtype, target.dtype).reshape(extents)
@@ -539,8 +546,8 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
             assert scalar is not None
             value = torch.as_tensor(scalar(s)).to(value_dtype(target.dtype)).expand(extents)
         old = read_box(s, target.array(s), minima, extents, target.location)
-        write_box(s, target.array(s), minima, extents, combine(old, value, kind), target.location, OWNER_OF_ATOMICS)
+        write_box(
+            s, target.array(s), minima, extents, combine(old, value, kind), target.location, OWNER_OF_ATOMICS
+        )
 
     return _tile_operator(t, run, "an atomic on a tile")
-
-

@@ -1,6 +1,9 @@
-"""From a PrimFunc and its arguments to a finished run: binds parameters, makes memory, runs, checks the outputs."""
+"""From a PrimFunc and its arguments to a finished run: binds parameters, makes memory, runs, checks the
+outputs.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -19,7 +22,10 @@ UNGUARDED = "tl.disable_safe_memory_legalize"
 
 
 def run(
-    prim_func: Any, arguments: Sequence[Tensor | float], options: Mapping[str, Any], tell: Callable[[str], Any]
+    prim_func: Any,
+    arguments: Sequence[Tensor | float],
+    options: Mapping[str, Any],
+    tell: Callable[[str], Any],
 ) -> None:
     """See `tilecheck.simulator.simulate`."""
     t = Translator(prim_func, guarded=not options.get(UNGUARDED, False))
@@ -30,11 +36,8 @@ def run(
     for slot, value in symbols:
         s.vars[slot] = value
     s.memory = _make_memory(t, s, prim_func, arguments, written)
-    with torch.no_grad():
-        try:
-            body(s)
-        except Return:
-            pass
+    with torch.no_grad(), suppress(Return):
+        body(s)
     for array in s.memory:
         if isinstance(array, Array):
             array.storage.end_launch()
@@ -42,12 +45,16 @@ def run(
     s.findings.raise_if_any()
 
 
-def _bind_symbols(t: Translator, prim_func: Any, arguments: Sequence[Tensor | float]) -> list[tuple[int, Any]]:
+def _bind_symbols(
+    t: Translator, prim_func: Any, arguments: Sequence[Tensor | float]
+) -> list[tuple[int, Any]]:
     """(slot, value) of scalar parameters and of the symbolic sizes and strides of the tensors."""
     from tilelang import tvm
 
     if len(arguments) != len(prim_func.params):
-        raise ValueError(f"the program has {len(prim_func.params)} parameters, got {len(arguments)} arguments")
+        raise ValueError(
+            f"the program has {len(prim_func.params)} parameters, got {len(arguments)} arguments"
+        )
     bound: list[tuple[int, Any]] = []
     known: dict[Any, int] = {}
     for var, argument in zip(prim_func.params, arguments, strict=True):
@@ -60,13 +67,17 @@ def _bind_symbols(t: Translator, prim_func: Any, arguments: Sequence[Tensor | fl
         if not isinstance(argument, Tensor):
             raise ValueError(f"parameter {buffer.name} is a tensor, got {argument!r}")
         if argument.dim() != len(buffer.shape):
-            raise ValueError(f"{buffer.name} has {len(buffer.shape)} dimensions, got shape {tuple(argument.shape)}")
+            raise ValueError(
+                f"{buffer.name} has {len(buffer.shape)} dimensions, got shape {tuple(argument.shape)}"
+            )
         if argument.dtype is not storage_dtype(str(buffer.dtype)):
             raise ValueError(f"{buffer.name} is {buffer.dtype}, got {argument.dtype}")
         for declared, actual in zip(buffer.shape, argument.shape, strict=True):
             if isinstance(declared, tvm.tirx.Var):
                 if known.setdefault(declared, actual) != actual:
-                    raise ValueError(f"{buffer.name}: {declared.name} is {known[declared]} elsewhere, {actual} here")
+                    raise ValueError(
+                        f"{buffer.name}: {declared.name} is {known[declared]} elsewhere, {actual} here"
+                    )
             elif isinstance(declared, tvm.tirx.IntImm) and int(declared) != actual:
                 raise ValueError(f"{buffer.name} has shape {list(buffer.shape)}, got {tuple(argument.shape)}")
         for declared, actual in zip(buffer.strides, argument.stride(), strict=False):

@@ -44,7 +44,9 @@ class State:
         "vars",
     )
 
-    def __init__(self, variables: int, memory: list[Array | Registers | None], tell: Callable[[str], Any]) -> None:
+    def __init__(
+        self, variables: int, memory: list[Array | Registers | None], tell: Callable[[str], Any]
+    ) -> None:
         self.vars: list[Value] = [None] * variables
         self.memory: list[Any] = memory
         self.findings = Findings()

@@ -1,6 +1,9 @@
-"""Statements: sequence, conditions, loops, bindings, stores; and the launch, which runs one block after the other."""
+"""Statements: sequence, conditions, loops, bindings, stores; and the launch, which runs one block after the
+other.
+"""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -136,7 +139,9 @@ def _store_register(t: Translator, node: Any, slot: int, value: Closure) -> Clos
         cell = registers_index(s, indices, registers.shape, name)
         if cell is None:
             at = ", ".join(str(int(i(s))) for i in indices)
-            s.findings.add("out of range", location, name, f"{name}[{at}]; {name} is {registers.shape} ({s.where})")
+            s.findings.add(
+                "out of range", location, name, f"{name}[{at}]; {name} is {registers.shape} ({s.where})"
+            )
         else:
             registers.store(cell, value(s), s.mask)
 
@@ -170,9 +175,6 @@ def _if(t: Translator, node: Any) -> Closure:
         s.mask = s.narrow(outer)
 
     return run
-
-
-# --- loops ---------------------------------------------------------------------------------------------------------
 
 
 @handles(STATEMENTS, "For")
@@ -300,7 +302,9 @@ def _parallel(t: Translator, node: Any) -> Closure:
     constant_start = int(node.min) if isinstance(node.min, tvm.tirx.IntImm) else None
     start = t.expr(node.min)
     form = Affine(lanes={axis: 1})
-    form = form.plus(Affine(const=constant_start) if constant_start is not None else Affine(terms=[(1, start)]))
+    form = form.plus(
+        Affine(const=constant_start) if constant_start is not None else Affine(terms=[(1, start)])
+    )
     slot = t.define(node.loop_var, frozenset({axis}), form)
     lane = _lane(t, axis, extent)
     t.parallel.append(axis)
@@ -376,9 +380,6 @@ def _return(t: Translator, node: Any) -> Closure:
     return run
 
 
-# --- launch --------------------------------------------------------------------------------------------------------
-
-
 def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
     """Blocks run one after the other; each starts with memory that nothing has written."""
     start, extent = t.expr(node.min), t.expr(node.extent)
@@ -405,10 +406,8 @@ def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
                 memory.forget()
         s.block += 1
         s.mask = s.broken = s.continued = s.returned = None
-        try:
+        with suppress(Return):
             body(s)
-        except Return:
-            pass
 
     def run(s: State) -> None:
         low = start(s)
@@ -454,7 +453,7 @@ def _block(t: Translator, node: Any) -> Closure:
 
 @handles(STATEMENTS, "AttrStmt")
 def _attribute(t: Translator, node: Any) -> Closure:
-    """Attributes change how a program runs on the hardware, not what it computes; one announces a reduction."""
+    """Attributes change how a program runs, not what it computes; one of them announces a reduction."""
     if str(node.attr_key) != "reduce_scope":
         return t.stmt(node.body)
     outer = t.reduce_kind

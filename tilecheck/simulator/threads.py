@@ -13,15 +13,26 @@ from tilecheck.simulator.operators import combine, update_cells
 from tilecheck.simulator.state import State
 from tilecheck.simulator.statements import check_assertion
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name
-from tilecheck.simulator.values import Value, as_tensor, load_form, truth, value_dtype
+from tilecheck.simulator.values import Value, as_tensor, common_shape, load_form, truth, value_dtype
 
 WARP = 32
 
 _NOTHING_TO_DO = (
     *("tirx.tvm_storage_sync", "tl.sync_warp", "tl.fence_proxy_async", "tirx.assume", "tirx.tvm_tuple"),
     *("tl.wait_wgmma", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch", "tl.warpgroup_wait"),
-    *("tl.warpgroup_fence_operand", "tirx.ptx_commit_group", "tirx.ptx_wait_group", "tl.pdl_trigger", "tl.pdl_sync"),
-    *("tl.set_max_nreg", "tl.no_set_max_nreg", "tl.annotate_producer_reg_dealloc", "tl.annotate_consumer_reg_alloc"),
+    *(
+        "tl.warpgroup_fence_operand",
+        "tirx.ptx_commit_group",
+        "tirx.ptx_wait_group",
+        "tl.pdl_trigger",
+        "tl.pdl_sync",
+    ),
+    *(
+        "tl.set_max_nreg",
+        "tl.no_set_max_nreg",
+        "tl.annotate_producer_reg_dealloc",
+        "tl.annotate_consumer_reg_alloc",
+    ),
 )
 
 
@@ -29,8 +40,6 @@ _NOTHING_TO_DO = (
 def _nothing(t: Translator, node: Any) -> Closure:
     return lambda s: None
 
-
-# --- element atomics -------------------------------------------------------------------------------------------------
 
 _ATOMIC_KINDS = {"add": "sum", "max": "max", "min": "min", "or": "bitor"}
 
@@ -51,7 +60,7 @@ def _element_atomic(t: Translator, node: Any) -> Closure:
 
     def run(s: State) -> Value:
         given = as_tensor(value(s), dtype).to(value_dtype(dtype))
-        array, flat, chosen = target.elements(s, torch.broadcast_shapes(every, given.shape))
+        array, flat, chosen = target.elements(s, common_shape(every, given.shape))
         cells, contributions = flat[chosen], given.expand(flat.shape)[chosen]
         before = _previous(array, cells, contributions, kind, dtype) if returns else None
         update_cells(array, cells, contributions, kind)
@@ -65,13 +74,17 @@ def _element_atomic(t: Translator, node: Any) -> Closure:
 
 
 def _lanes_here(t: Translator) -> tuple[int, ...]:
-    """Each lane of the parallel loops around does the update once; so does each thread, where threads are lanes."""
+    """Each lane of the parallel loops around does the update once; so does each thread, where threads are
+    lanes.
+    """
     return tuple(t.lanes.get(axis, 1) for axis in range(t.rank))
 
 
 def _previous(array: Any, cells: Tensor, values: Tensor, kind: str, dtype: str) -> Tensor:
     """What each lane finds before its update, if the lanes come in order."""
-    memory = torch.as_strided(array.data, (int(cells.max()) + 1 if cells.numel() else 0,), (1,), array.data.storage_offset())
+    memory = torch.as_strided(
+        array.data, (int(cells.max()) + 1 if cells.numel() else 0,), (1,), array.data.storage_offset()
+    )
     running: dict[int, Tensor] = {}
     before = []
     for cell, value in zip(cells.tolist(), values, strict=True):
@@ -98,7 +111,7 @@ def _vector_atomic(t: Translator, node: Any) -> Closure:
     def run(s: State) -> None:
         for target, value in zip(targets, values, strict=True):
             given = as_tensor(value(s), dtype).to(value_dtype(dtype))
-            array, flat, chosen = target.elements(s, torch.broadcast_shapes(every, given.shape))
+            array, flat, chosen = target.elements(s, common_shape(every, given.shape))
             update_cells(array, flat[chosen], given.expand(flat.shape)[chosen], "sum")
 
     return run
@@ -123,9 +136,6 @@ def _atomic_store(t: Translator, node: Any) -> Closure:
     value = t.expr(node.args[1])
     missing = tuple(axis for axis in t.parallel if access.affine is None or axis not in access.used)
     return lambda s: access.store(s, value(s), missing)
-
-
-# --- values of a thread ----------------------------------------------------------------------------------------------
 
 
 def _linear_thread(t: Translator) -> Tensor:
@@ -261,7 +271,7 @@ def _block_reduce(t: Translator, node: Any) -> Closure:
         if isinstance(keep, Tensor):
             neutral = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}[kind]
             lanes = torch.where(keep, lanes, torch.tensor(neutral, dtype=lanes.dtype))
-        total = {"sum": torch.sum, "max": torch.amax, "min": torch.amin}[kind](lanes, axes, keepdim=True)
+        total = _over_axes(lanes, axes, kind)
         memory = s.memory[slot]
         if t.is_registers(slot):
             memory.store(tuple(int(i) for i in store_to.indices), total, s.mask)
@@ -270,9 +280,6 @@ def _block_reduce(t: Translator, node: Any) -> Closure:
             memory.storage.complete = True
 
     return run
-
-
-# --- printing and assertions -----------------------------------------------------------------------------------------
 
 
 @handles(CALLS, "tirx.call_extern", "tirx.call_pure_extern")
@@ -292,9 +299,17 @@ def _print(t: Translator, text: str, value: Any) -> Closure:
     def run(s: State) -> None:
         found = closure(s)
         shown = found.flatten().tolist() if isinstance(found, Tensor) else found
-        s.tell(f"msg='{text}' {s.where}: {shown[0] if isinstance(shown, list) and len(shown) == 1 else shown}")
+        s.tell(
+            f"msg='{text}' {s.where}: {shown[0] if isinstance(shown, list) and len(shown) == 1 else shown}"
+        )
 
     return run
+
+
+def _over_axes(lanes: Tensor, axes: list[int], kind: str) -> Tensor:
+    if kind == "sum":
+        return lanes.sum(axes, keepdim=True)
+    return lanes.amax(axes, keepdim=True) if kind == "max" else lanes.amin(axes, keepdim=True)
 
 
 @handles(CALLS, "tl.device_assert", "tl.device_assert_with_msg")

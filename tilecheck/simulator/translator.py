@@ -1,7 +1,7 @@
 """Turns the IR of a program into Python closures over a `State`, once; running a block is then calling them.
 
-Nodes are dispatched by the name of their class, calls by the name of their operator. What no table knows is refused
-by its name and line.
+Nodes are dispatched by the name of their class, calls by the name of their operator. What no table knows is
+refused by its name and line.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,9 @@ CALLS: dict[str, Handler] = {}
 """Operator name -> translation of its calls; for calls that are values and for those that are statements."""
 
 _NO_AXES: Axes = frozenset()
-_THREAD_VALUES = frozenset({"tl.get_lane_idx", "tl.get_warp_idx", "tl.get_warp_idx_sync", "tl.get_warp_group_idx"})
+_THREAD_VALUES = frozenset(
+    {"tl.get_lane_idx", "tl.get_warp_idx", "tl.get_warp_idx_sync", "tl.get_warp_group_idx"}
+)
 
 
 def handles(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handler]:
@@ -41,12 +43,12 @@ def handles(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handl
 class Translator:
     """One program's translation.
 
-    rank: number of axes of the lane grid: one for each thread index that the program uses, then one for each level
-    of its deepest nest of parallel loops.
+    rank: number of axes of the lane grid: one for each thread index that the program uses, then one for each
+    level of its deepest nest of parallel loops.
     """
 
     def __init__(self, prim_func: Any, *, guarded: bool = True) -> None:
-        """guarded: TileLang guards accesses to global memory (it does unless a pass option says otherwise)."""
+        """guarded: TileLang guards accesses to global memory (it does unless a pass option forbids)."""
         from tilecheck.simulator.launch_shape import Launch, read_launch
 
         self.prim_func = prim_func
@@ -69,8 +71,6 @@ class Translator:
         self.store_locations: dict[Any, Location] = {}  # data variable -> last line that stores to it
         self.in_launch = False
         self._guarded = guarded
-
-    # -- dispatch -----------------------------------------------------------------------------------------------
 
     def expr(self, node: Any) -> Closure:
         """The closure that gives the value of an expression."""
@@ -104,8 +104,6 @@ class Translator:
     def unsupported(self, what: str) -> Unsupported:
         return Unsupported(f"{self.location}: the simulator does not model {what}")
 
-    # -- variables ----------------------------------------------------------------------------------------------
-
     def define(self, var: Any, axes: Axes = _NO_AXES, affine: Affine | None = None) -> int:
         """A slot for a variable that differs between lanes along `axes`."""
         self._axes[var] = axes
@@ -134,8 +132,6 @@ class Translator:
 
     def slot_of(self, var: Any) -> int:
         return self._slots[var]
-
-    # -- buffers ------------------------------------------------------------------------------------------------
 
     def buffer(self, buffer: Any) -> int:
         """The slot of a buffer; views of one memory have slots of their own."""
@@ -170,8 +166,6 @@ class Translator:
             self.location,
             guarded=self._guarded and not all(isinstance(index, tvm.tirx.IntImm) for index in node.indices),
         )
-
-    # -- what differs between lanes -----------------------------------------------------------------------------
 
     def axes(self, node: Any) -> Axes:
         """Axes along which the value of an expression differs."""

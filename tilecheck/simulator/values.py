@@ -1,9 +1,9 @@
 """How the simulator holds the values of a program, and the arithmetic on them.
 
-A value that is the same for every lane is a Python int or bool, or a tensor without dimensions for floats (Python
-floats would not round). A value that differs between lanes is a tensor over the lane grid. Element types that torch
-cannot calculate with are carried in a wider one: uint16 and uint32 in int64, uint64 in int64 with the same bits,
-float8 in float32 with values that float8 has.
+A value that is the same for every lane is a Python int or bool, or a tensor without dimensions for floats
+(Python floats would not round). A value that differs between lanes is a tensor over the lane grid. Element
+types that torch cannot calculate with are carried in a wider one: uint16 and uint32 in int64, uint64 in int64
+with the same bits, float8 in float32 with values that float8 has.
 """
 
 import math
@@ -69,7 +69,13 @@ def is_unsigned(name: str) -> bool:
 
 
 def bits_of(name: str) -> int:
-    return 1 if name == "bool" else torch.iinfo(_STORAGE[name]).bits if name in _INTEGERS else _STORAGE[name].itemsize * 8
+    return (
+        1
+        if name == "bool"
+        else torch.iinfo(_STORAGE[name]).bits
+        if name in _INTEGERS
+        else _STORAGE[name].itemsize * 8
+    )
 
 
 def constant(value: float, name: str) -> Value:
@@ -92,6 +98,11 @@ def as_tensor(value: Value, name: str) -> Tensor:
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=value_dtype(name))
 
 
+def common_shape(*shapes: tuple[int, ...]) -> torch.Size:
+    """The shape that tensors of `shapes` broadcast to."""
+    return torch.Size(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+
+
 def wrap(value: Value, name: str) -> Value:
     """An integer result brought back into the range of dtype `name`, as two's complement does."""
     if isinstance(value, Tensor):
@@ -108,8 +119,9 @@ def wrap(value: Value, name: str) -> Value:
 
 
 def cast(value: Value, source: str, target: str) -> Value:
-    """`value` converted as CUDA converts: round to nearest even; float to integer towards zero, saturating, NaN to
-    0; float8 saturates to its largest finite value."""
+    """`value` converted as CUDA converts: round to nearest even; float to integer towards zero, saturating,
+    NaN to 0; float8 saturates to its largest finite value.
+    """
     if source == target:
         return value
     if is_float(target):
@@ -167,11 +179,10 @@ def load_form(value: Tensor, name: str) -> Value:
     return value if value.dtype is wide else value.to(wide)
 
 
-# --- arithmetic; both operands have the same dtype, as the IR demands ---------------------------------------------
-
-
 def arithmetic(op: str, name: str) -> Callable[[Value, Value], Value]:
-    """The function of a binary node of the IR ("Add", "FloorDiv", "Max", "LT", ...) on values of dtype `name`."""
+    """The function of a binary node of the IR ("Add", "FloorDiv", "Max", "LT", ...) on values of dtype
+    `name`.
+    """
     if op in _COMPARISONS:
         return _unsigned64(_COMPARISONS[op]) if name == "uint64" else _COMPARISONS[op]
     if is_float(name):
@@ -234,7 +245,9 @@ def _without_zero(b: Value) -> Value:
     return torch.where(b == 0, 1, b) if isinstance(b, Tensor) else b
 
 
-def _either_tensor(of_tensors: Callable[..., Value], of_numbers: Callable[..., Value]) -> Callable[..., Value]:
+def _either_tensor(
+    of_tensors: Callable[..., Value], of_numbers: Callable[..., Value]
+) -> Callable[..., Value]:
     def calculate(a: Value, b: Value) -> Value:
         if isinstance(a, Tensor):
             return of_tensors(a, b if isinstance(b, Tensor) else torch.tensor(b, dtype=a.dtype))
