@@ -11,8 +11,8 @@ from tilecheck.dtypes import DTYPES
 if TYPE_CHECKING:
     from tilecheck.program import Parameter
 
-# Vectorised loads and bulk copies move 16 bytes at once, and TileLang takes base pointers to allow it: a tensor that
-# starts elsewhere is a misaligned address, which costs the whole CUDA context.
+# Vectorised loads and bulk copies move 16 bytes at once, and TileLang takes base pointers to allow it: a
+# tensor that starts elsewhere is a misaligned address, which costs the whole CUDA context.
 ALIGNMENT = 16
 
 
@@ -21,14 +21,16 @@ def check_arguments(
 ) -> list[Argument]:
     """The arguments in the order of the parameters, if each is what its parameter says.
 
-    Raises TypeError for a missing, surplus or wrongly typed argument, ValueError for a wrong shape, stride, device or
-    alignment; the message names the parameter, what came and what is wanted.
+    Raises TypeError for a missing, surplus or wrongly typed argument, ValueError for a wrong shape, stride,
+    device or alignment; the message names the parameter, what came and what is wanted.
     """
     names = [p.name for p in parameters]
     if missing := [name for name in names if name not in arguments]:
         raise TypeError(f"no argument for {', '.join(missing)}; the parameters are {', '.join(names)}")
     if surplus := [name for name in arguments if name not in names]:
-        raise TypeError(f"argument for {', '.join(surplus)}, which is no parameter; those are {', '.join(names)}")
+        raise TypeError(
+            f"argument for {', '.join(surplus)}, which is no parameter; those are {', '.join(names)}"
+        )
     for parameter in parameters:
         if parameter.shape is None:
             _check_scalar(parameter, arguments[parameter.name])
@@ -50,7 +52,9 @@ def _check_tensor(parameter: "Parameter", tensor: Argument, device: torch.device
     if not _same_device(tensor.device, device):
         raise ValueError(f"{where}: got a tensor on {tensor.device}, want one on {device}")
     if past := tensor.data_ptr() % ALIGNMENT:
-        raise ValueError(f"{where}: got an address {past} bytes past a multiple of {ALIGNMENT}, want a multiple")
+        raise ValueError(
+            f"{where}: got an address {past} bytes past a multiple of {ALIGNMENT}, want a multiple"
+        )
 
 
 def _check_scalar(parameter: "Parameter", value: Argument) -> None:
@@ -73,12 +77,13 @@ def _integer_range(name: str, bits: int) -> tuple[int, int]:
 
 
 def _same_layout(tensor: torch.Tensor, strides: Sequence[int]) -> bool:
-    # The stride of an axis of one element is never used, nor is any stride of a tensor without elements; torch and
-    # DLPack put various numbers there.
+    # The stride of an axis of one element is never used, nor is any stride of a tensor without elements;
+    # torch and DLPack put various numbers there.
     if tensor.numel() == 0:
         return True
     return all(
-        size == 1 or got == want for size, got, want in zip(tensor.shape, tensor.stride(), strides, strict=True)
+        size == 1 or got == want
+        for size, got, want in zip(tensor.shape, tensor.stride(), strides, strict=True)
     )
 
 

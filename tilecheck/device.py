@@ -1,4 +1,7 @@
-"""Where a program runs: the interface that checks use, and the simulator behind it (`launch.Cuda` is the other)."""
+"""Where a program runs: the interface that checks use, and the simulator behind it.
+
+The other implementation is `launch.Cuda`.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -11,6 +14,10 @@ if TYPE_CHECKING:
     from tilecheck.program import Program
 
 Argument = torch.Tensor | bool | int | float
+
+
+class DeviceError(RuntimeError):
+    """A device did not run a program, for a reason that lies in the program or in the device."""
 
 
 class Device(Protocol):
@@ -37,8 +44,9 @@ class Device(Protocol):
     def run(self, program: "Program", arguments: Mapping[str, Argument]) -> None:
         """Runs `program` once, to its end; its outputs are written in place.
 
-        arguments: by parameter name, a tensor or a scalar for each. Raises ValueError or TypeError where one of them
-        is not what the program expects, and the device's own error where the run fails.
+        arguments: by parameter name, a tensor or a scalar for each. Raises ValueError or TypeError where one
+        of them is not what the program expects, and `DeviceError` or `simulator.SimulationError` where the
+        run fails.
         """
 
     def describe(self) -> str:
@@ -56,7 +64,7 @@ class Simulator:
         self.torch_device = torch.device("cpu")
 
     def run(self, program: "Program", arguments: Mapping[str, Argument]) -> None:
-        from tilecheck.launch import check_arguments
+        from tilecheck.arguments import check_arguments
         from tilecheck.simulator import simulate
 
         simulate(program.prim_func, check_arguments(program.parameters, arguments, self.torch_device))

@@ -1,4 +1,4 @@
-"""What this machine has: packages, driver, GPU, and in one line what keeps it from running kernels on CUDA."""
+"""What this machine has, and in one line what keeps it from running kernels on CUDA."""
 
 import dataclasses
 import functools
@@ -16,7 +16,8 @@ TESTED_TILELANG = "0.1.15"
 class Machine:
     """The facts behind `why_no_gpu`.
 
-    torch: its version; None: not installed.  torch_cuda: the CUDA it was built for; None: a build without CUDA.
+    torch: its version; None: not installed.  torch_cuda: the CUDA it was built for; None: a build without
+    CUDA.
     driver: version of the NVIDIA driver; None: none to be found, for the reason `no_driver`.
     driver_cuda: the CUDA version that the driver supports.
     visible: CUDA_VISIBLE_DEVICES; None: not set.
@@ -43,7 +44,11 @@ def why_no_gpu(machine: Machine) -> str | None:
             arch_of_capability(*machine.capability)
         except ValueError as error:
             return f"{machine.gpu}: {error}"
-        return None if machine.compiler else "no CUDA toolkit with nvcc: set CUDA_HOME, or install nvidia-cuda-nvcc"
+        return (
+            None
+            if machine.compiler
+            else "no CUDA toolkit with nvcc: set CUDA_HOME, or install nvidia-cuda-nvcc"
+        )
     missing = []
     if machine.driver is None:
         missing.append(f"no NVIDIA driver ({machine.no_driver})")

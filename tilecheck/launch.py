@@ -1,4 +1,4 @@
-"""Compiles programs for the GPU of this machine and launches them, arguments checked and errors made plain."""
+"""Compiles programs for this machine's GPU and launches them; arguments are checked, errors made plain."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -7,20 +7,21 @@ import torch
 
 from tilecheck.arches import Arch, arch_of_capability
 from tilecheck.arguments import check_arguments
-from tilecheck.device import Argument
+from tilecheck.device import Argument, DeviceError
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
 
-# TileLang's attribute for results that the call returns; with it the callee allocates them, and we hand them in.
+# TileLang's attribute for results that the call returns; with it the callee allocates them, and we hand them
+# in.
 _OUT_IDX = "tilelang_out_idx"
 
 
-class CompileError(RuntimeError):
+class CompileError(DeviceError):
     """A program that TileLang or nvcc does not compile."""
 
 
-class LaunchError(RuntimeError):
+class LaunchError(DeviceError):
     """A launch that CUDA refused, or that failed while it ran."""
 
 
@@ -29,7 +30,8 @@ class Cuda:
 
     index: torch's number of the GPU; None: the current one.
     Raises ValueError for a GPU of an architecture that is not supported. `run` fails with `CompileError` or
-    `LaunchError`. An error that leaves the CUDA context unusable sets `lost`; later runs then fail with its text.
+    `LaunchError`. An error that leaves the CUDA context unusable sets `lost`; later runs then fail with its
+    text.
     """
 
     name: Literal["cuda"] = "cuda"
@@ -64,7 +66,9 @@ class Cuda:
         try:
             torch.cuda.synchronize(self.torch_device)
         except Exception:
-            self.lost = f"an earlier launch left the CUDA context unusable ({_called(program)}: {_gist(error)})"
+            self.lost = (
+                f"an earlier launch left the CUDA context unusable ({_called(program)}: {_gist(error)})"
+            )
             message += "; the CUDA context is lost, nothing runs in this process any more"
         return LaunchError(message)
 
@@ -72,16 +76,19 @@ class Cuda:
 def compile_target(major: int, minor: int) -> dict[str, str]:
     """TileLang's target for a GPU of this compute capability.
 
-    From Hopper on the `a` variant, without which nvcc rejects the tensor core and bulk copy instructions. Always the
-    GPU's own number, not that of the `Arch` whose limits it shares: code for sm_89 does not load on an 8.6, and
-    `a` code loads on its own capability only (CUDA C++ Programming Guide 13.0, "Compute Capabilities").
+    From Hopper on the `a` variant, without which nvcc rejects the tensor core and bulk copy instructions.
+    Always the GPU's own number, not that of the `Arch` whose limits it shares: code for sm_89 does not load
+    on an 8.6, and `a` code loads on its own capability only (CUDA C++ Programming Guide 13.0, "Compute
+    Capabilities").
     """
     return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}"}
 
 
 def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[..., Any]:
-    """The kernel of `program` for `target`: called with its tensors and scalars, outputs included, it launches on
-    torch's current stream and returns before the kernel ends. TileLang caches it in memory and on disk.
+    """The kernel of `program` for `target`, which takes all tensors and scalars, outputs included.
+
+    It launches on torch's current stream and returns before the kernel ends. TileLang caches it in memory and
+    on disk.
 
     Raises CompileError with the gist of the compiler's message; the whole of it is the cause.
     """
@@ -99,7 +106,9 @@ def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[.
             pass_configs=dict(program.pass_configs) or None,
         )
     except Exception as error:
-        raise CompileError(f"{_called(program)}: does not compile for {target['arch']}: {_gist(error)}") from error
+        raise CompileError(
+            f"{_called(program)}: does not compile for {target['arch']}: {_gist(error)}"
+        ) from error
     return kernel
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,20 +39,20 @@ class Record:
 
 
 class Checker:
-    """The checks that a test can ask for, on the device of this run. A check that fails raises AssertionError."""
+    """The checks that a test can ask for, on the device of this run. One that fails raises AssertionError."""
 
     def __init__(self, item: pytest.Item, device: "Device") -> None:
         self._item = item
         self.device = device
         self.seed: int = option(item.config, "seed")
-        self.repeat = repeat_command(item)
 
     def conformance(self, row: KernelCase) -> None:
         """The kernel's outputs are those of its reference, within the bound, and it touches nothing else."""
+        __tracebackhide__ = True
         from tilecheck.conformance import Mismatch, check
 
         try:
-            outcome = check(row.spec, row.case, self.device, seed=self.seed, repeat=self.repeat)
+            outcome = self._called(check, row)
         except Mismatch as mismatch:
             self._record(row, mismatch.outcome)
             raise
@@ -60,9 +60,25 @@ class Checker:
 
     def agreement(self, row: KernelCase) -> None:
         """The simulator and this run's device give the same outputs for the same inputs, within the bound."""
+        __tracebackhide__ = True
         from tilecheck.differential import agree
 
-        agree(row.spec, row.case, self.device, seed=self.seed, repeat=self.repeat)
+        self._called(agree, row)
+
+    def _called(self, check: Callable[..., Any], row: KernelCase) -> Any:
+        __tracebackhide__ = True
+        from tilecheck.conformance import Mismatch
+        from tilecheck.device import DeviceError
+        from tilecheck.differential import Disagreement
+
+        repeat = repeat_command(self._item)
+        try:
+            return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat)
+        except (Mismatch, Disagreement) as error:
+            # The message says it all; where in the checks it was raised tells a kernel's author nothing.
+            raise error.with_traceback(None) from None
+        except DeviceError as error:
+            raise AssertionError(f"{error}\nrepeat: {repeat}") from error
 
     def _record(self, row: KernelCase, outcome: "Outcome") -> None:
         record = Record(
@@ -99,7 +115,7 @@ def records(reports: Iterable[Any]) -> list[Record]:
 
 
 def repeat_command(item: pytest.Item) -> str:
-    """The command that repeats one test on the same device with the same seed, from where this run was started."""
+    """The command that repeats a test, on the same device and seed, from where this run was started."""
     config, chosen = item.config, selection(item.config)
     test = item.nodeid.partition("::")[2]
     path = os.path.relpath(item.path, config.invocation_params.dir)

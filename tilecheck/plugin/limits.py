@@ -67,11 +67,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report: Any = yield
     if option(item.config, "require-gpu") and report.skipped and not hasattr(report, "wasxfail"):
         row = row_of(item)
-        here = item.get_closest_marker("gpu") if row is None else lacking(row.spec, selection(item.config)) is None
+        here = (
+            item.get_closest_marker("gpu")
+            if row is None
+            else lacking(row.spec, selection(item.config)) is None
+        )
         if here:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             report.outcome = "failed"
-            report.longrepr = f"{reason}\n{spelling(item.config, 'require-gpu')}: a skip on the right hardware fails"
+            report.longrepr = (
+                f"{reason}\n{spelling(item.config, 'require-gpu')}: a skip on the right hardware fails"
+            )
     return report
 
 

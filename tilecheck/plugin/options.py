@@ -12,7 +12,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "device": {
         "choices": ("auto", "cuda", "simulator"),
         "default": "auto",
-        "help": "where kernels run; auto (the default): on the GPU if there is one, else on the CPU simulator",
+        "help": "where kernels run; auto (the default): on the GPU if there is one, else on the simulator",
     },
     "require-gpu": {
         "action": "store_true",
@@ -36,7 +36,7 @@ _SHORT_FORMS = "tilecheck.short-forms"
 
 
 class _ShortForms(frozenset[str]):
-    """The options that could be registered under their short name; kept as a plugin, one for each run of pytest."""
+    """The options that have their short name; kept as a plugin, so that each run of pytest has its own."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         group.addoption(f"--tilecheck-{name}", dest=_dest(name), **attributes)
     parser.addini(
         "tilecheck_specs",
-        "modules that hold kernel specs: `module` (its SPECS, else its SPEC) or `module:NAME`; separated by spaces",
+        "modules that hold kernel specs: `module` (its SPECS, else its SPEC) or `module:NAME`",
         type="args",
         default=[],
     )
@@ -55,8 +55,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Iterator[None]:
-    # After all other plugins and the conftest files had their turn: one that adds `--device` itself must not fail
-    # because ours came first.
+    # After all other plugins and the conftest files had their turn: one that adds `--device` itself must not
+    # fail because ours came first.
     yield
     _add_short_forms(parser, early_config.pluginmanager)
 
@@ -94,7 +94,9 @@ def _add_short_forms(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group, names = parser.getgroup("tilecheck"), []
     for name, attributes in _OPTIONS.items():
         try:
-            group.addoption(f"--{name}", dest=_dest(name), **{**attributes, "help": f"short for --tilecheck-{name}"})
+            group.addoption(
+                f"--{name}", dest=_dest(name), **{**attributes, "help": f"short for --tilecheck-{name}"}
+            )
         except (ValueError, argparse.ArgumentError):
             continue  # another plugin's
         names.append(name)

@@ -1,7 +1,7 @@
 """Gives tests the kernels and cases: one that asks for `kernel_case` runs for each of them.
 
-`kernel_case` goes over all cases; `simulated_case` over those that the simulator can run, whatever the device.
-Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`.
+`kernel_case` goes over all cases; `simulated_case` over those that the simulator can run, whatever the
+device. Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`.
 """
 
 from typing import NoReturn

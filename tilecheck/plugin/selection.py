@@ -1,4 +1,4 @@
-"""Which device a run is for: settled once, before the first test, from the options and from what the machine has."""
+"""Which device a run is for: settled once, from the options and from what the machine has."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -77,7 +77,9 @@ def _select(config: pytest.Config) -> Selection:
     device, gpu = spelling(config, "device"), spelling(config, "require-gpu")
     if asked == "simulator":
         if required:
-            raise pytest.UsageError(f"{gpu} refuses {device}=simulator: a simulated pass is no GPU conformance")
+            raise pytest.UsageError(
+                f"{gpu} refuses {device}=simulator: a simulated pass is no GPU conformance"
+            )
         return Selection("simulator", arch(wanted or DEFAULT_ARCH))
     machine = environment.machine()
     no_gpu = environment.why_no_gpu(machine)
@@ -85,8 +87,8 @@ def _select(config: pytest.Config) -> Selection:
         found = arch_of_capability(*machine.capability)
         if wanted not in (None, found.name):
             raise pytest.UsageError(
-                f"{spelling(config, 'arch')}={wanted}, but this GPU is {found.name}; only the simulator stands for "
-                f"another one: {device}=simulator"
+                f"{spelling(config, 'arch')}={wanted}, but this GPU is {found.name}; only "
+                f"the simulator stands for another one: {device}=simulator"
             )
         return Selection("cuda", found)
     if asked == "cuda":

@@ -13,7 +13,7 @@ _key = pytest.StashKey[tuple[KernelSpec, ...]]()
 
 
 def specs(config: pytest.Config) -> tuple[KernelSpec, ...]:
-    """The specs of this run, in the order of the configuration; UsageError, in one line, where there is a mistake."""
+    """The specs of this run, in the configuration's order; UsageError, in one line, for a mistake there."""
     if _key not in config.stash:
         try:
             config.stash[_key] = load_specs(config.getini("tilecheck_specs"))
@@ -68,17 +68,19 @@ def _module(name: str) -> Any:
         return importlib.import_module(name)
     except Exception as error:
         what = str(error).strip().splitlines() or [""]
-        raise ValueError(f"cannot import {name!r}: {type(error).__name__}: {what[0]}{_place(error)}") from error
+        raise ValueError(
+            f"cannot import {name!r}: {type(error).__name__}: {what[0]}{_place(error)}"
+        ) from error
 
 
 def _place(error: Exception) -> str:
-    """Where in the author's code it happened: the last frame that is no import machinery and no part of tilecheck."""
+    """Where in the author's code it happened: the last frame outside the import machinery and tilecheck."""
     if isinstance(error, SyntaxError):
         return ""  # its message has the place
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and not frame.filename.startswith(_OURS)
+        if "importlib" not in frame.filename and not frame.filename.startswith((_OURS, "<"))
     ]
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 

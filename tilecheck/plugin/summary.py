@@ -1,4 +1,4 @@
-"""The end of a run: how much of their bounds the kernels used, what was only simulated, and what was left out."""
+"""The end of a run: how much of the bounds was used, what was only simulated, what was left out."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active, selection
 
 NOT_MODELLED = (
-    "not modelled: asynchronous copies and barriers, layouts, warps, fast-math, the rounding order of tensor cores"
+    "asynchronous copies and barriers, layouts, warps, fast-math, and the rounding order of tensor cores"
 )
 
 
@@ -24,14 +24,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not found and not left_out:
         return
     chosen = selection(config)
-    terminalreporter.section(f"tilecheck: {'simulated' if chosen.simulated else 'on the GPU'}, {chosen.arch.name}")
+    terminalreporter.section(
+        f"tilecheck: {'simulated' if chosen.simulated else 'on the GPU'}, {chosen.arch.name}"
+    )
     for line in table(found):
         terminalreporter.write_line(line)
     if config.get_verbosity() > 0:
         for line in details(found):
             terminalreporter.write_line(line)
     if chosen.simulated and found:
-        terminalreporter.write_line(f"simulated on the CPU, so no GPU conformance; {NOT_MODELLED}")
+        terminalreporter.write_line(
+            f"simulated on the CPU, so no GPU conformance: it does not model {NOT_MODELLED}"
+        )
     if left_out:
         terminalreporter.write_line(_left_out_line(left_out, spelling(config, "device")))
 
@@ -51,7 +55,7 @@ def table(found: Iterable[Record]) -> list[str]:
 
 
 def details(found: Iterable[Record]) -> list[str]:
-    """For each case: the share of its bound, the largest absolute error and the relative error in the 2-norm."""
+    """For each case: the share of its bound, the largest absolute and the norm-wise relative error."""
     rows = [("case", "budget used", "absolute error", "relative error")]
     rows += [(r.case, _share(r), f"{r.max_abs_error:.3g}", f"{r.relative_error:.3g}") for r in found]
     return _aligned(rows, right=(1, 2, 3)) if len(rows) > 1 else []
@@ -63,15 +67,15 @@ def _share(record: Record) -> str:
 
 
 def _left_out(report: Any) -> bool:
-    return getattr(report, "skipped", False) and any(name == TOO_LARGE for name, _ in report.user_properties)
+    properties = getattr(report, "user_properties", ())
+    return getattr(report, "skipped", False) and any(name == TOO_LARGE for name, _ in properties)
 
 
 def _left_out_line(count: int, device: str) -> str:
-    one = count == 1
+    cases, them = ("case", "it") if count == 1 else ("cases", "them")
     return (
-        f"{count} case{'' if one else 's'} left out as too large for the simulator (over {SIMULATOR_FLOPS:.2g} "
-        f"operations or {SIMULATOR_BYTES // 2**20} MiB): -rs names {'it' if one else 'them'}, "
-        f"{device}=cuda runs {'it' if one else 'them'}"
+        f"{count} {cases} left out as too large for the simulator (over {SIMULATOR_FLOPS:.2g} operations or "
+        f"{SIMULATOR_BYTES // 2**20} MiB): -rs names {them}, {device}=cuda runs {them}"
     )
 
 
