@@ -1,0 +1,171 @@
+"""What a launch takes for granted is checked before it, and what goes wrong in one is said plainly."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from tilecheck import launch
+from tilecheck.arches import ARCHES
+from tilecheck.arguments import check_arguments
+from tilecheck.launch import CompileError, Cuda, LaunchError, compile_program, compile_target, writes_nothing
+from tilecheck.program import Parameter, Program
+from tilecheck.spec import Case, KernelSpec
+
+CPU = torch.device("cpu")
+MATRIX = Parameter("A", "float16", "input", (4, 8), (8, 1))
+SCALE = Parameter("scale", "float32", "scalar")
+COUNT = Parameter("count", "int32", "scalar")
+OUT = Parameter("C", "float32", "output", (4,), (1,))
+
+
+def half(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.float16)
+
+
+def test_arguments_come_back_in_the_order_of_the_parameters() -> None:
+    out, matrix = torch.zeros(4), half(4, 8)
+    ordered = check_arguments([MATRIX, SCALE, OUT], {"C": out, "scale": 0.5, "A": matrix}, CPU)
+    assert ordered[0] is matrix
+    assert ordered[1] == 0.5
+    assert ordered[2] is out
+
+
+@pytest.mark.parametrize(
+    ("parameter", "argument", "error", "message"),
+    [
+        pytest.param(
+            MATRIX, 1.0, TypeError, "'A': got 1.0 (float), want a float16 tensor", id="scalar-for-tensor"
+        ),
+        pytest.param(
+            MATRIX, torch.zeros(4, 8), TypeError, "'A': got dtype float32, want float16", id="dtype"
+        ),
+        pytest.param(MATRIX, half(8, 4), ValueError, "'A': got shape (8, 4), want (4, 8)", id="shape"),
+        pytest.param(MATRIX, half(32), ValueError, "'A': got shape (32,), want (4, 8)", id="rank"),
+        pytest.param(MATRIX, half(8, 4).T, ValueError, "'A': got strides (1, 4), want (8, 1)", id="stride"),
+        pytest.param(
+            MATRIX,
+            half(4, 8).to("meta"),
+            ValueError,
+            "'A': got a tensor on meta, want one on cpu",
+            id="device",
+        ),
+        pytest.param(
+            MATRIX, half(33)[1:].view(4, 8), ValueError, "'A': got an address 2 bytes past", id="alignment"
+        ),
+        pytest.param(
+            SCALE, torch.ones(1), TypeError, "'scale': got a tensor of shape (1,)", id="tensor-for-scalar"
+        ),
+        pytest.param(
+            COUNT, 0.5, TypeError, "'count': got 0.5 (float), want a int32 scalar", id="scalar-type"
+        ),
+        pytest.param(
+            COUNT, 2**31, ValueError, "'count': got 2147483648, want a int32: -2147483648", id="range"
+        ),
+    ],
+)
+def test_wrong_argument_is_named_with_what_came_and_what_is_wanted(
+    parameter: Parameter, argument: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as raised:
+        check_arguments([parameter], {parameter.name: argument}, CPU)
+    assert message in str(raised.value)
+
+
+def test_missing_and_surplus_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match=r"no argument for C; the parameters are A, C"):
+        check_arguments([MATRIX, OUT], {"A": half(4, 8)}, CPU)
+    with pytest.raises(TypeError, match=r"argument for D, which is no parameter; those are A"):
+        check_arguments([MATRIX], {"A": half(4, 8), "D": 1}, CPU)
+
+
+def test_strides_that_no_element_uses_do_not_matter() -> None:
+    column = Parameter("x", "float16", "input", (4, 1), (1, 1))
+    check_arguments([column], {"x": half(8, 4)[:1].T}, CPU)  # strides (1, 4)
+    empty = Parameter("x", "float16", "input", (0, 8), (8, 1))
+    check_arguments([empty], {"x": half(8, 0).T}, CPU)
+
+
+@pytest.mark.parametrize(
+    ("capability", "target"),
+    [((8, 0), "sm_80"), ((8, 6), "sm_86"), ((9, 0), "sm_90a"), ((10, 3), "sm_103a"), ((12, 1), "sm_121a")],
+)
+def test_code_is_for_the_gpu_itself_and_not_for_the_one_whose_limits_it_shares(
+    capability: tuple[int, int], target: str
+) -> None:
+    assert compile_target(*capability) == {"kind": "cuda", "arch": target}
+
+
+def test_a_program_without_output_elements_is_not_launched() -> None:
+    def program(*shapes: tuple[int, ...]) -> Any:
+        return SimpleNamespace(outputs=[Parameter("C", "float32", "output", shape) for shape in shapes])
+
+    assert writes_nothing(program((0, 8)))
+    assert not writes_nothing(program((0, 8), (1,)))
+    assert not writes_nothing(program(()))
+
+
+class FakeCuda(Cuda):
+    """A GPU whose launches and synchronisations do what a test says."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, kernel: Any, synchronize: Any = lambda device: None
+    ) -> None:
+        self.arch, self.torch_device, self.lost = ARCHES["sm_90a"], CPU, None
+        self.target = compile_target(9, 0)
+        monkeypatch.setattr(launch, "compile_program", lambda program, target: kernel)
+        monkeypatch.setattr(torch.cuda, "device", lambda device: pytest.MonkeyPatch.context())
+        monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+
+
+def program_of(*parameters: Parameter) -> Any:
+    case = Case("row", {"n": 4}, "float32", why="a row")
+    spec = KernelSpec("fake", lambda n: None, lambda n: None, (case,))
+    return Program(spec, case, ARCHES["sm_90a"], None, SimpleNamespace(attrs=None), parameters)
+
+
+def raising(error: Exception) -> Any:
+    def call(*_: Any, **__: Any) -> None:
+        raise error
+
+    return call
+
+
+def test_kernel_gets_its_arguments_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Any] = []
+    FakeCuda(monkeypatch, lambda *args: got.extend(args)).run(
+        program_of(SCALE, OUT), {"C": torch.zeros(4), "scale": 2.0}
+    )
+    assert got[0] == 2.0
+    assert got[1].shape == (4,)
+
+
+def test_failed_launch_names_the_case_and_the_cuda_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RuntimeError("Traceback:\n  somewhere\nCUDALaunch Error: CUDA_ERROR_INVALID_VALUE\n grid=(0,1,1)")
+    device = FakeCuda(monkeypatch, raising(error))
+    with pytest.raises(LaunchError, match=r"fake-row: launch failed on cpu: .*CUDA_ERROR_INVALID_VALUE"):
+        device.run(program_of(OUT), {"C": torch.zeros(4)})
+    assert device.lost is None
+
+
+def test_error_that_costs_the_context_stops_later_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    sticky = RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with ...")
+    device = FakeCuda(monkeypatch, lambda *_: None, raising(sticky))
+    with pytest.raises(LaunchError, match=r"illegal memory access was encountered; the CUDA context is lost"):
+        device.run(program_of(OUT), {"C": torch.zeros(4)})
+    with pytest.raises(
+        LaunchError, match=r"not launched: an earlier launch .*fake-row.*illegal memory access"
+    ):
+        device.run(program_of(OUT), {"C": torch.zeros(4)})
+
+
+def test_compiler_message_is_cut_to_its_gist(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tilelang
+
+    noise = RuntimeError("#include <x.h>\nint a;\nkernel.cu(3): error: identifier 'b' is undefined\nmore")
+    monkeypatch.setattr(tilelang, "compile", raising(noise))
+    with pytest.raises(
+        CompileError, match=r"fake-row: does not compile for sm_90a: .*identifier 'b' is undefined"
+    ):
+        compile_program(program_of(OUT), compile_target(9, 0))

@@ -1,0 +1,73 @@
+"""Where a program runs: the interface that checks use, and the simulator behind it.
+
+The other implementation is `launch.Cuda`.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import torch
+
+from tilecheck.arches import Arch
+
+if TYPE_CHECKING:
+    from tilecheck.program import Program
+
+Argument = torch.Tensor | bool | int | float
+
+
+class DeviceError(RuntimeError):
+    """A device did not run a program, for a reason that lies in the program or in the device."""
+
+
+class Device(Protocol):
+    """Runs programs.
+
+    name: what kind of device this is.
+    arch: the architecture whose schedules it runs.
+    torch_device: where the tensors handed to `run` have to be.
+    lost: why nothing can run here any more; None as long as something can.
+    """
+
+    @property
+    def name(self) -> Literal["simulator", "cuda"]: ...
+
+    @property
+    def arch(self) -> Arch: ...
+
+    @property
+    def torch_device(self) -> torch.device: ...
+
+    @property
+    def lost(self) -> str | None: ...
+
+    def run(self, program: "Program", arguments: Mapping[str, Argument]) -> None:
+        """Runs `program` once, to its end; its outputs are written in place.
+
+        arguments: by parameter name, a tensor or a scalar for each. Raises ValueError or TypeError where one
+        of them is not what the program expects, and `DeviceError` or `simulator.SimulationError` where the
+        run fails.
+        """
+
+    def describe(self) -> str:
+        """The device in a few words, for messages."""
+
+
+class Simulator:
+    """Runs programs on the CPU, tile by tile, as if for `arch`. Fails with `simulator.SimulationError`."""
+
+    name: Literal["simulator"] = "simulator"
+    lost: str | None = None
+
+    def __init__(self, arch: Arch) -> None:
+        self.arch = arch
+        self.torch_device = torch.device("cpu")
+
+    def run(self, program: "Program", arguments: Mapping[str, Argument]) -> None:
+        from tilecheck.arguments import check_arguments
+        from tilecheck.simulator import simulate
+
+        simulate(program.prim_func, check_arguments(program.parameters, arguments, self.torch_device))
+
+    def describe(self) -> str:
+        return f"CPU simulator as {self.arch.name}"

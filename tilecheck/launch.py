@@ -1,0 +1,128 @@
+"""Compiles programs for this machine's GPU and launches them; arguments are checked, errors made plain."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from tilecheck.arches import Arch, arch_of_capability
+from tilecheck.arguments import check_arguments
+from tilecheck.device import Argument, DeviceError
+
+if TYPE_CHECKING:
+    from tilecheck.program import Program
+
+# TileLang's attribute for results that the call returns; with it the callee allocates them, and we hand them
+# in.
+_OUT_IDX = "tilelang_out_idx"
+
+
+class CompileError(DeviceError):
+    """A program that TileLang or nvcc does not compile."""
+
+
+class LaunchError(DeviceError):
+    """A launch that CUDA refused, or that failed while it ran."""
+
+
+class Cuda:
+    """Runs programs on one GPU, on torch's current stream.
+
+    index: torch's number of the GPU; None: the current one.
+    Raises ValueError for a GPU of an architecture that is not supported. `run` fails with `CompileError` or
+    `LaunchError`. An error that leaves the CUDA context unusable sets `lost`; later runs then fail with its
+    text.
+    """
+
+    name: Literal["cuda"] = "cuda"
+
+    def __init__(self, index: int | None = None) -> None:
+        index = torch.cuda.current_device() if index is None else index
+        capability = torch.cuda.get_device_capability(index)
+        self.arch: Arch = arch_of_capability(*capability)
+        self.target = compile_target(*capability)
+        self.torch_device = torch.device("cuda", index)
+        self.lost: str | None = None
+
+    def describe(self) -> str:
+        return f"{torch.cuda.get_device_name(self.torch_device)} ({self.arch.name})"
+
+    def run(self, program: "Program", arguments: Mapping[str, Argument]) -> None:
+        if self.lost:
+            raise LaunchError(f"{_called(program)}: not launched: {self.lost}")
+        ordered = check_arguments(program.parameters, arguments, self.torch_device)
+        if writes_nothing(program):
+            return
+        kernel = compile_program(program, self.target)
+        with torch.cuda.device(self.torch_device):
+            try:
+                kernel(*ordered)
+                torch.cuda.synchronize(self.torch_device)
+            except Exception as error:
+                raise self._launch_error(program, error) from error
+
+    def _launch_error(self, program: "Program", error: Exception) -> LaunchError:
+        message = f"{_called(program)}: launch failed on {self.torch_device}: {_gist(error)}"
+        try:
+            torch.cuda.synchronize(self.torch_device)
+        except Exception:
+            self.lost = (
+                f"an earlier launch left the CUDA context unusable ({_called(program)}: {_gist(error)})"
+            )
+            message += "; the CUDA context is lost, nothing runs in this process any more"
+        return LaunchError(message)
+
+
+def compile_target(major: int, minor: int) -> dict[str, str]:
+    """TileLang's target for a GPU of this compute capability.
+
+    From Hopper on the `a` variant, without which nvcc rejects the tensor core and bulk copy instructions.
+    Always the GPU's own number, not that of the `Arch` whose limits it shares: code for sm_89 does not load
+    on an 8.6, and `a` code loads on its own capability only (CUDA C++ Programming Guide 13.0, "Compute
+    Capabilities").
+    """
+    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}"}
+
+
+def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[..., Any]:
+    """The kernel of `program` for `target`, which takes all tensors and scalars, outputs included.
+
+    It launches on torch's current stream and returns before the kernel ends. TileLang caches it in memory and
+    on disk.
+
+    Raises CompileError with the gist of the compiler's message; the whole of it is the cause.
+    """
+    import tilelang
+
+    prim_func = program.prim_func
+    if prim_func.attrs and _OUT_IDX in prim_func.attrs:
+        prim_func = prim_func.without_attr(_OUT_IDX)
+    try:
+        kernel: Callable[..., Any] = tilelang.compile(
+            prim_func,
+            out_idx=None,
+            execution_backend="tvm_ffi",
+            target=dict(target),
+            pass_configs=dict(program.pass_configs) or None,
+        )
+    except Exception as error:
+        raise CompileError(
+            f"{_called(program)}: does not compile for {target['arch']}: {_gist(error)}"
+        ) from error
+    return kernel
+
+
+def writes_nothing(program: "Program") -> bool:
+    """Whether no output has an element. Such a grid may be of size zero, which CUDA refuses to launch."""
+    return all(0 in (parameter.shape or ()) for parameter in program.outputs)
+
+
+def _called(program: "Program") -> str:
+    return program.spec.test_id(program.case)
+
+
+def _gist(error: Exception) -> str:
+    """The line of a message that says what happened; compilers put sources and stacks around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower() or "Check failed" in line]
+    return f"{type(error).__name__}: {(telling or lines or ['no message'])[0]}"

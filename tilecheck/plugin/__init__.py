@@ -1,0 +1,22 @@
+"""The pytest plugin, one concern per module. Importing it imports neither torch nor TileLang.
+
+Installed, it is found by its entry point; from a checkout, by `pytest_plugins` in the root's conftest.py.
+Both know it as `tilecheck.plugin`, as pytest refuses one module under two names. It stays silent in projects
+whose configuration names no specs (`tilecheck_specs`).
+"""
+
+from tilecheck.plugin.checking import Checker
+from tilecheck.plugin.rows import KernelCase
+
+__all__ = ["Checker", "KernelCase"]
+
+pytest_plugins = (
+    "tilecheck.plugin.options",
+    "tilecheck.plugin.selection",
+    "tilecheck.plugin.specs",
+    "tilecheck.plugin.header",
+    "tilecheck.plugin.parametrization",
+    "tilecheck.plugin.limits",
+    "tilecheck.plugin.checking",
+    "tilecheck.plugin.summary",
+)

@@ -1,0 +1,126 @@
+"""Runs a check for a test, and records what came out."""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tilecheck.plugin.options import option, spelling
+from tilecheck.plugin.rows import KernelCase
+from tilecheck.plugin.selection import DEFAULT_ARCH, selection
+
+if TYPE_CHECKING:
+    from tilecheck.conformance import Outcome
+    from tilecheck.device import Device
+
+RECORD = "tilecheck"
+"""Name of the user property of a test's report that holds its `Record`, as JSON."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a check found; travels with the test's report, also from xdist workers and into JUnit files.
+
+    budget_used: largest error in units of the bound, over all elements and outputs.
+    """
+
+    kernel: str
+    case: str
+    dtype: str
+    device: str
+    arch: str
+    budget_used: float
+    max_abs_error: float
+    relative_error: float
+    empirical: bool
+
+
+class Checker:
+    """The checks that a test can ask for, on the device of this run. One that fails raises AssertionError."""
+
+    def __init__(self, item: pytest.Item, device: "Device") -> None:
+        self._item = item
+        self.device = device
+        self.seed: int = option(item.config, "seed")
+
+    def conformance(self, row: KernelCase) -> None:
+        """The kernel's outputs are those of its reference, within the bound, and it touches nothing else."""
+        __tracebackhide__ = True
+        from tilecheck.conformance import Mismatch, check
+
+        try:
+            outcome = self._called(check, row)
+        except Mismatch as mismatch:
+            self._record(row, mismatch.outcome)
+            raise
+        self._record(row, outcome)
+
+    def agreement(self, row: KernelCase) -> None:
+        """The simulator and this run's device give the same outputs for the same inputs, within the bound."""
+        __tracebackhide__ = True
+        from tilecheck.differential import agree
+
+        self._called(agree, row)
+
+    def _called(self, check: Callable[..., Any], row: KernelCase) -> Any:
+        __tracebackhide__ = True
+        from tilecheck.conformance import Mismatch
+        from tilecheck.device import DeviceError
+        from tilecheck.differential import Disagreement
+
+        repeat = repeat_command(self._item)
+        try:
+            return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat)
+        except (Mismatch, Disagreement) as error:
+            # The message says it all; where in the checks it was raised tells a kernel's author nothing.
+            raise error.with_traceback(None) from None
+        except DeviceError as error:
+            raise AssertionError(f"{error}\nrepeat: {repeat}") from error
+
+    def _record(self, row: KernelCase, outcome: "Outcome") -> None:
+        record = Record(
+            kernel=row.spec.name,
+            case=row.id,
+            dtype=row.case.dtype,
+            device=self.device.name,
+            arch=self.device.arch.name,
+            budget_used=outcome.budget_used,
+            max_abs_error=outcome.max_abs_error,
+            relative_error=outcome.relative_error,
+            empirical=outcome.empirical,
+        )
+        self._item.user_properties.append((RECORD, json.dumps(asdict(record))))
+
+
+@pytest.fixture
+def checker(request: pytest.FixtureRequest, tilecheck_device: "Device") -> Checker:
+    """The checks, on the device of this run."""
+    if tilecheck_device.lost:
+        pytest.fail(f"not run: {tilecheck_device.lost}", pytrace=False)
+    return Checker(request.node, tilecheck_device)
+
+
+def records(reports: Iterable[Any]) -> list[Record]:
+    """The records that these reports of tests carry."""
+    return [
+        Record(**json.loads(value))
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, value in report.user_properties
+        if name == RECORD
+    ]
+
+
+def repeat_command(item: pytest.Item) -> str:
+    """The command that repeats a test, on the same device and seed, from where this run was started."""
+    config, chosen = item.config, selection(item.config)
+    test = item.nodeid.partition("::")[2]
+    path = os.path.relpath(item.path, config.invocation_params.dir)
+    options = {"device": chosen.device, "seed": str(option(config, "seed"))}
+    if chosen.simulated and chosen.arch.name != DEFAULT_ARCH:
+        options["arch"] = chosen.arch.name
+    given = " ".join(f"{spelling(config, name)}={value}" for name, value in options.items())
+    return f'pytest "{path}::{test}" {given}'

@@ -1,0 +1,89 @@
+"""What a run leaves out, with the reason: cases too large for the simulator, hardware that is not there.
+
+Decided from the spec alone, so that no program is built for a case that does not run.
+"""
+
+from collections.abc import Generator
+from math import prod
+from typing import Any
+
+import pytest
+
+from tilecheck.plugin.options import option, spelling
+from tilecheck.plugin.rows import row_of
+from tilecheck.plugin.selection import Selection, active, selection
+from tilecheck.spec import Case, KernelSpec
+
+# What one core simulates in a few seconds, and what the float64 reference of it holds in memory.
+SIMULATOR_FLOPS = 2e9
+SIMULATOR_BYTES = 64 * 2**20
+# For kernels without a cost: the product of the dims, which for a matmul is half its operations.
+SIMULATOR_POINTS = 2**27
+
+TOO_LARGE = "tilecheck.too-large"
+
+
+def too_large(spec: KernelSpec, case: Case) -> str | None:
+    """Why the simulator does not run `case`, in one line; None: it does."""
+    cost = spec.cost_of(case)
+    if cost is None:
+        points = prod(case.dims.values())
+        if points > SIMULATOR_POINTS:
+            return f"{_times(case)} = {points:.2g} points, over {SIMULATOR_POINTS:.2g}"
+    elif cost.flops > SIMULATOR_FLOPS:
+        return f"{cost.flops:.2g} operations, over {SIMULATOR_FLOPS:.2g}"
+    elif cost.bytes > SIMULATOR_BYTES:
+        return f"{cost.bytes / 2**20:.0f} MiB, over {SIMULATOR_BYTES / 2**20:.0f} MiB"
+    return None
+
+
+def lacking(spec: KernelSpec, chosen: Selection) -> str | None:
+    """Why a kernel does not run on the architecture of this run; None: it does."""
+    if chosen.arch.name in spec.arches:
+        return None
+    return f"{spec.name} is for {', '.join(spec.arches)}, and this run is for {chosen.arch.name}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not active(config):
+        return
+    chosen = selection(config)
+    for item in items:
+        row = row_of(item)
+        if item.get_closest_marker("gpu") and chosen.simulated:
+            _skip(item, f"needs a GPU: {chosen.no_gpu or 'this run is on the simulator'}")
+        elif row is None:
+            continue
+        elif lack := lacking(row.spec, chosen):
+            _skip(item, lack)
+        elif chosen.simulated and (reason := too_large(row.spec, row.case)):
+            item.user_properties.append((TOO_LARGE, reason))
+            _skip(item, f"{row.id} is too large for the simulator: {reason}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report: Any = yield
+    if option(item.config, "require-gpu") and report.skipped and not hasattr(report, "wasxfail"):
+        row = row_of(item)
+        here = (
+            item.get_closest_marker("gpu")
+            if row is None
+            else lacking(row.spec, selection(item.config)) is None
+        )
+        if here:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{reason}\n{spelling(item.config, 'require-gpu')}: a skip on the right hardware fails"
+            )
+    return report
+
+
+def _skip(item: pytest.Item, reason: str) -> None:
+    item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _times(case: Case) -> str:
+    return " * ".join(f"{name}={size}" for name, size in case.dims.items())

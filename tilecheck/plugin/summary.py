@@ -1,0 +1,90 @@
+"""The end of a run: how much of the bounds was used, what was only simulated, what was left out."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from tilecheck.plugin.checking import Record, records
+from tilecheck.plugin.limits import SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
+from tilecheck.plugin.options import spelling
+from tilecheck.plugin.selection import active, selection
+
+NOT_MODELLED = (
+    "asynchronous copies and barriers, layouts, warps, fast-math, and the rounding order of tensor cores"
+)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not active(config):
+        return
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    found = records(reports)
+    left_out = sum(_left_out(report) for report in reports)
+    if not found and not left_out:
+        return
+    chosen = selection(config)
+    terminalreporter.section(
+        f"tilecheck: {'simulated' if chosen.simulated else 'on the GPU'}, {chosen.arch.name}"
+    )
+    for line in table(found):
+        terminalreporter.write_line(line)
+    if config.get_verbosity() > 0:
+        for line in details(found):
+            terminalreporter.write_line(line)
+    if chosen.simulated and found:
+        terminalreporter.write_line(
+            f"simulated on the CPU, so no GPU conformance: it does not model {NOT_MODELLED}"
+        )
+    if left_out:
+        terminalreporter.write_line(_left_out_line(left_out, spelling(config, "device")))
+
+
+def table(found: Iterable[Record]) -> list[str]:
+    """For each kernel and dtype: how many cases, the highest share of a bound that one used, and which."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        groups.setdefault((record.kernel, record.dtype), []).append(record)
+    if not groups:
+        return []
+    rows = [("kernel", "dtype", "cases", "budget used", "by")]
+    for (kernel, dtype), members in groups.items():
+        worst = max(members, key=lambda record: record.budget_used)
+        rows.append((kernel, dtype, str(len(members)), _share(worst), worst.case))
+    return _aligned(rows, right=(2, 3))
+
+
+def details(found: Iterable[Record]) -> list[str]:
+    """For each case: the share of its bound, the largest absolute and the norm-wise relative error."""
+    rows = [("case", "budget used", "absolute error", "relative error")]
+    rows += [(r.case, _share(r), f"{r.max_abs_error:.3g}", f"{r.relative_error:.3g}") for r in found]
+    return _aligned(rows, right=(1, 2, 3)) if len(rows) > 1 else []
+
+
+def _share(record: Record) -> str:
+    # Marked, since twice a measured error says less than a sum of known roundings.
+    return f"{'~' if record.empirical else ''}{record.budget_used:.2f}"
+
+
+def _left_out(report: Any) -> bool:
+    properties = getattr(report, "user_properties", ())
+    return getattr(report, "skipped", False) and any(name == TOO_LARGE for name, _ in properties)
+
+
+def _left_out_line(count: int, device: str) -> str:
+    cases, them = ("case", "it") if count == 1 else ("cases", "them")
+    return (
+        f"{count} {cases} left out as too large for the simulator (over {SIMULATOR_FLOPS:.2g} operations or "
+        f"{SIMULATOR_BYTES // 2**20} MiB): -rs names {them}, {device}=cuda runs {them}"
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
