@@ -67,7 +67,8 @@ class Simulator:
         from tilecheck.arguments import check_arguments
         from tilecheck.simulator import simulate
 
-        simulate(program.prim_func, check_arguments(program.parameters, arguments, self.torch_device))
+        ordered = check_arguments(program.parameters, arguments, self.torch_device)
+        simulate(program.prim_func, ordered, pass_configs=program.pass_configs)
 
     def describe(self) -> str:
         return f"CPU simulator as {self.arch.name}"

@@ -10,11 +10,6 @@ from tilecheck.plugin.limits import SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active, selection
 
-NOT_MODELLED = (
-    "asynchronous copies and barriers, layouts, warps, fast-math, and the rounding order of tensor cores"
-)
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not active(config):
         return
@@ -33,6 +28,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for line in details(found):
             terminalreporter.write_line(line)
     if chosen.simulated and found:
+        from tilecheck.simulator import NOT_MODELLED  # here: it imports torch, which the checks have done by now
+
         terminalreporter.write_line(
             f"simulated on the CPU, so no GPU conformance: it does not model {NOT_MODELLED}"
         )
