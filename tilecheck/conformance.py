@@ -12,7 +12,7 @@ from tilecheck.guards import Guarded
 from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
 from tilecheck.oracle import Verdict, judge
 from tilecheck.program import Program, build_program
-from tilecheck.regions import Region
+from tilecheck.regions import Region, elements
 from tilecheck.spec import Case, KernelSpec, Reference, call_by_name
 
 if TYPE_CHECKING:
@@ -144,17 +144,17 @@ def launch(program: Program, drawn: Mapping[str, torch.Tensor], device: "Device"
         faults += [f"{name}: {line}" for line in buffer.damage()]
         if program[name].role == "input":
             before = drawn[name].to(device.torch_device)
-            faults += _told(name, "elements of an input changed", buffer.changed(before))
+            faults += _told(name, "of an input changed", buffer.changed(before))
         elif name not in drawn and name not in program.spec.zeroed and guards.is_certain(buffer.tensor.dtype):
             # An integer or e4m3fn output may rightly hold the poison's pattern; there its verdict tells.
-            faults += _told(name, "elements never written", buffer.unwritten())
+            faults += _told(name, "never written", buffer.unwritten())
     return Result({p.name: buffers[p.name].tensor for p in program.outputs}, faults)
 
 
 def _told(name: str, what: str, where: Region) -> list[str]:
     if where.count == 0:
         return []
-    return [f"{name}: {where.count} {what}, {where}"]
+    return [f"{name}: {elements(where.count)} {what}, {where}"]
 
 
 def judge_outputs(

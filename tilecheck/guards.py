@@ -89,10 +89,7 @@ class Guarded:
         self._whole = memory[start : start + total].view(dtype)
         self._poison = poison_of(dtype)
         bits(self._whole).fill_(self._poison)
-        self.tensor = self._in(self._whole, shape, strides)
-
-    def _in(self, whole: torch.Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-        return whole.as_strided(shape, strides, whole.storage_offset() + self._band)
+        self.tensor = self._whole.as_strided(shape, strides, self._whole.storage_offset() + self._band)
 
     def fill(self, values: torch.Tensor) -> None:
         """Puts `values` (same shape and dtype) into the tensor, bit by bit."""
@@ -105,19 +102,22 @@ class Guarded:
         found = []
         if hit := self._changed(whole[: self._band]):
             count, _, last = hit
+            nearest = self._band - last
             found.append(
-                f"{count} elements written before its start, the nearest {self._band - last} before it"
+                f"{regions.elements(count)} written before its start, the nearest {nearest} before it"
             )
         if hit := self._changed(whole[end:]):
             count, first, _ = hit
-            found.append(f"{count} elements written past its end, the nearest {first + 1} past the last one")
+            found.append(
+                f"{regions.elements(count)} written past its end, the nearest {first + 1} past the last one"
+            )
         if not self._dense:
             inner = whole[self._band : end].clone()
             inner.as_strided(self.tensor.shape, self.tensor.stride(), 0).fill_(self._poison)
             if hit := self._changed(inner):
                 count, first, _ = hit
                 found.append(
-                    f"{count} elements written in the gaps between its rows, the first at offset {first}"
+                    f"{regions.elements(count)} written between its rows, the first at offset {first}"
                 )
         return found
 

@@ -71,9 +71,9 @@ class Verdict:
         if self.index is None:
             return [f"{name}: no elements"]
         if self.ok:
-            lines = [f"{name}: all {self.elements} elements within the bound"]
+            lines = [f"{name}: {regions.elements(self.elements)}, all within the bound"]
         else:
-            lines = [f"{name}: {self.misses.count} of {self.elements} elements wrong, {self.misses}"]
+            lines = [f"{name}: {self.misses.count} of {regions.elements(self.elements)} wrong, {self.misses}"]
         lines.append(f"  worst at {list(self.index)}: {self._worst()}")
         if self.shares:
             kind = "empirical bound" if self.empirical else "bound"
@@ -92,7 +92,7 @@ class Verdict:
         error = abs(self.got - self.want)
         if not math.isfinite(error):
             return text
-        text += f", error {error:.3g} is {error / self.bound:.3g} of the bound"
+        text += f", error {error:.3g} is {error / self.bound:.3g} times the bound"
         if self.steps is not None:
             off, low, high = self.steps
             text += f"; {off:+d} code steps, where {low:+d} to {high:+d} are allowed"

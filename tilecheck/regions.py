@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-CHUNK = 1 << 22
-"""Elements a chunk holds at most: 32 MiB for one temporary in float64."""
+CHUNK = 1 << 20
+"""Elements a chunk holds at most: 8 MiB for a temporary in float64, so that a CPU keeps it in its cache."""
 
 
 def chunks(shape: Sequence[int], limit: int = CHUNK) -> Iterator[tuple[slice, ...]]:
@@ -40,6 +40,11 @@ def index_in(flat: int, shape: Sequence[int], offset: Sequence[int]) -> tuple[in
         flat, i = divmod(flat, n)
         index.append(i)
     return tuple(i + o for i, o in zip(reversed(index), offset, strict=True))
+
+
+def elements(count: int) -> str:
+    """`1 element`, `64 elements`."""
+    return f"{count} element" if count == 1 else f"{count} elements"
 
 
 @dataclass(frozen=True)

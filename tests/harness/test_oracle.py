@@ -26,7 +26,7 @@ def stored(x, name):
 
 
 def exact_inputs(name):
-    """Every finite number that the accumulator of a kernel with such an output holds, float16's overflow included."""
+    """Every finite number of a kernel's accumulator, those that overflow the output included."""
     return st.floats(allow_nan=False, allow_infinity=False, width=64 if name == "float64" else 32)
 
 
@@ -63,7 +63,12 @@ def test_a_value_beyond_the_bound_fails(name, data):
     kind = dtype(name)
     x = data.draw(st.floats(-kind.largest / 8, kind.largest / 8))
     moved = data.draw(st.floats(0, kind.largest / 16))
-    bound = kind.unit * (abs(x) + moved) + moved + kind.unit * kind.smallest_normal + min(2.0**-126, kind.smallest_normal)
+    bound = (
+        kind.unit * (abs(x) + moved)
+        + moved
+        + kind.unit * kind.smallest_normal
+        + min(2.0**-126, kind.smallest_normal)
+    )
     sign = data.draw(st.sampled_from([-1, 1]))
     # The next value of the dtype past the bound, and then some.
     wrong = x + sign * bound * (1 + data.draw(st.floats(1e-6, 0.5)))
@@ -82,7 +87,11 @@ def test_a_value_beyond_the_bound_fails(name, data):
 def test_one_step_off_fails_where_nothing_but_the_store_rounds(name, data):
     kind, torch_dtype = dtype(name), getattr(torch, name)
     bits = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[kind.bits]
-    x = data.draw(st.floats(kind.smallest_normal * 8 / kind.unit, kind.largest / 4, width=64 if name == "float64" else 32))
+    x = data.draw(
+        st.floats(
+            kind.smallest_normal * 8 / kind.unit, kind.largest / 4, width=64 if name == "float64" else 32
+        )
+    )
     out = stored(x, name)
     x = float(out.double())  # a value of the dtype, which the kernel had to keep
     step = data.draw(st.sampled_from([-1, 1]))
@@ -264,12 +273,18 @@ def test_misses_are_counted_and_boxed_across_chunks(monkeypatch):
     assert chunked == whole
     assert whole.misses.count == 2 * 64 * 32 and whole.misses.first == (1, 64, 0)
     assert whole.index == (2, 100, 5)
-    assert str(whole.misses) == "first at [1, 64, 0]; they lie in axis 0 1..2, rows 64..127, columns 0..31 (all 4096 there)"
+    assert (
+        str(whole.misses)
+        == "first at [1, 64, 0]; they lie in axis 0 1..2, rows 64..127, columns 0..31 (all 4096 there)"
+    )
 
 
 def test_errors_are_reported_whole():
     value = f64(3.0, 4.0)
-    verdict = judge(torch.tensor([3.0, 4.5]), Reference(value, (Term("a", 1.0, f64(1.0, 1.0)), Term("b", 0.5, f64(0.0, 2.0)))))
+    verdict = judge(
+        torch.tensor([3.0, 4.5]),
+        Reference(value, (Term("a", 1.0, f64(1.0, 1.0)), Term("b", 0.5, f64(0.0, 2.0)))),
+    )
     assert verdict.ok
     assert verdict.max_abs_error == 0.5
     assert verdict.relative_error == pytest.approx(0.1)
@@ -314,7 +329,7 @@ def test_a_scalar_output():
     value = torch.tensor(2.0, dtype=torch.float64)
     assert judge(torch.tensor(2.0), Reference(value, ())).ok
     verdict = judge(torch.tensor(3.0), Reference(value, ()))
-    assert verdict.lines("C")[0] == "C: 1 of 1 elements wrong, at []"
+    assert verdict.lines("C")[0] == "C: 1 of 1 element wrong, at []"
 
 
 @pytest.mark.parametrize(
@@ -340,8 +355,9 @@ def test_a_failure_reads_so():
     out[64:, 32:64] = 1.5
     reference = Reference(value, (Term("fp32 accumulation over 4 steps", 2.0**-20, value.abs() * 64),))
     assert judge(out, reference).lines("C") == [
-        "C: 1152 of 12800 elements wrong, first at [64, 32]; they lie in rows 64..99, columns 32..63 (all 1152 there)",
-        "  worst at [64, 32]: got 1.5, want 1.25, error 0.25 is 364 of the bound",
+        "C: 1152 of 12800 elements wrong, first at [64, 32]; "
+        "they lie in rows 64..99, columns 32..63 (all 1152 there)",
+        "  worst at [64, 32]: got 1.5, want 1.25, error 0.25 is 364 times the bound",
         "  bound there: 0.000687 = 0.00061 (rounding to float16) + 7.63e-05 (fp32 accumulation over 4 steps) "
         "+ 2.98e-08 (subnormals)",
         "  largest absolute error 0.25, relative error (norm) 0.06",

@@ -1,0 +1,353 @@
+"""A check accepts a right kernel, and says of a wrong one what is wrong, where, and how to see it again.
+
+The device is a Python function that fills the outputs: only what it does to memory counts here.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+import tilelang.language as T
+import torch
+
+from tilecheck.arches import arch
+from tilecheck.conformance import Mismatch, check
+from tilecheck.simulator import SimulationError, Unsupported
+from tilecheck.spec import Case, KernelSpec, Reference, Term
+
+
+@dataclass(frozen=True)
+class Schedule:
+    block: int = 64
+
+
+@dataclass
+class Device:
+    """Runs `kernel(tensors)` in place of every program."""
+
+    kernel: object
+    name: str = "fake"
+    lost: str | None = None
+    launches: int = 0
+
+    def __post_init__(self):
+        self.arch = arch("sm_90a")
+        self.torch_device = torch.device("cpu")
+
+    def run(self, program, arguments):
+        assert list(arguments) == [p.name for p in program.parameters]
+        self.launches += 1
+        self.kernel(**arguments)
+
+    def describe(self):
+        return "a fake device"
+
+
+def matmul(m, n, k, dtype, block):
+    @T.prim_func
+    def program(A: T.Tensor((m, k), dtype), B: T.Tensor((k, n), dtype), C: T.Tensor((m, n), dtype)):
+        with T.Kernel(T.ceildiv(m, block), threads=128) as i:
+            for r, c in T.Parallel(block, n):
+                C[i * block + r, c] = A[i * block + r, 0] * B[0, c]
+
+    return program
+
+
+def matmul_reference(A, B, k):
+    steps = (k / 16 + 4) * 2 * 2.0**-24
+    return Reference(A @ B, (Term("fp32 accumulation", steps, A.abs() @ B.abs()),))
+
+
+def legal(block):
+    if block > 128:
+        raise ValueError(f"block {block} > 128")
+
+
+def matmul_spec(case=None, **kwargs):
+    case = case or Case("tail-m-fp16", {"m": 100, "n": 128, "k": 64}, "float16", why="tail in M")
+    given = {"default_schedule": lambda: Schedule(), "legal": legal, "reference": matmul_reference}
+    return KernelSpec("matmul", matmul, cases=(case,), **{**given, **kwargs})
+
+
+def right(A, B, C):
+    C.copy_((A.float() @ B.float()).to(C.dtype))
+
+
+def verdict_on(kernel, spec=None, **kwargs):
+    """Message of the check's failure, "" if the kernel passed."""
+    spec = spec or matmul_spec()
+    try:
+        check(spec, spec.cases[0], Device(kernel), seed=0, **kwargs)
+    except Mismatch as mismatch:
+        assert not mismatch.outcome.ok
+        return str(mismatch)
+    return ""
+
+
+def test_a_right_kernel_passes_and_its_numbers_are_reported():
+    spec = matmul_spec()
+    outcome = check(spec, spec.cases[0], Device(right), seed=0)
+    assert outcome.ok and outcome.launched and not outcome.empirical
+    assert 0.1 < outcome.budget_used <= 1
+    assert 0 < outcome.max_abs_error < 0.02 and 0 < outcome.relative_error < 2.0**-11
+    assert (outcome.kernel, outcome.case, outcome.arch, outcome.device) == (
+        "matmul",
+        "tail-m-fp16",
+        "sm_90a",
+        "fake",
+    )
+    assert outcome.schedule == "Schedule(block=64)"
+
+
+@pytest.mark.parametrize("draw", ["normal", "integers", "one-hot", "cancelling"])
+def test_a_right_kernel_passes_under_every_draw(draw):
+    case = Case("square", {"m": 64, "n": 64, "k": 4096}, "float16", why="long reduction", draw=draw)
+    assert verdict_on(right, matmul_spec(case)) == ""
+
+
+@pytest.mark.parametrize("draw", ["normal", "integers", "one-hot", "cancelling"])
+def test_a_dropped_element_of_k_fails_under_every_draw(draw):
+    case = Case("square", {"m": 64, "n": 64, "k": 4096}, "float16", why="long reduction", draw=draw)
+
+    def drops_last(A, B, C):
+        right(A[:, :-1], B[:-1], C)
+
+    assert "elements wrong" in verdict_on(drops_last, matmul_spec(case))
+
+
+def one_element_off(A, B, C):
+    right(A, B, C)
+    C[99, 127] *= 1.01
+
+
+def last_rows_unwritten(A, B, C):
+    right(A[:64], B, C[:64])
+
+
+def one_unwritten(A, B, C):
+    kept = C[3, 70].clone().view(torch.int16)
+    right(A, B, C)
+    C[3, 70:71].view(torch.int16).copy_(kept)
+
+
+def past_the_end(A, B, C):
+    right(A, B, C)
+    C.as_strided((130,), (1,), C.storage_offset() + C.numel()).zero_()
+
+
+def before_the_start(A, B, C):
+    right(A, B, C)
+    C.as_strided((1,), (1,), C.storage_offset() - 1).zero_()
+
+
+def behind_an_input(A, B, C):
+    right(A, B, C)
+    B.as_strided((1,), (1,), B.storage_offset() + B.numel()).zero_()
+
+
+def input_modified(A, B, C):
+    right(A, B, C)
+    A[7] *= 2
+
+
+def reads_past_the_end(A, B, C):
+    behind = A.as_strided((1,), (1,), A.storage_offset() + A.numel())
+    right(A, B, C)
+    C[99] += behind * 0
+
+
+def nan_tile(A, B, C):
+    right(A, B, C)
+    C[64:, 32:64] = float("nan")
+
+
+def sign_of_infinity(A, B, C):
+    right(A, B, C)
+    C[5, 5] = -float("inf")
+
+
+WRONG = {
+    one_element_off: "C: 1 of 12800 elements wrong, at [99, 127]\n  worst at [99, 127]: got ",
+    last_rows_unwritten: "C: 4608 elements never written, first at [64, 0]; "
+    "they lie in rows 64..99, columns 0..127 (all 4608 there)",
+    one_unwritten: "C: 1 element never written, at [3, 70]",
+    past_the_end: "C: 130 elements written past its end, the nearest 1 past the last one",
+    before_the_start: "C: 1 element written before its start, the nearest 1 before it",
+    behind_an_input: "B: 1 element written past its end, the nearest 1 past the last one",
+    input_modified: "A: 64 elements of an input changed, first at [7, 0]; "
+    "they lie in rows 7, columns 0..63 (all 64 there)",
+    reads_past_the_end: "C: 128 of 12800 elements wrong, first at [99, 0]",
+    nan_tile: "C: 1152 of 12800 elements wrong, first at [64, 32]; "
+    "they lie in rows 64..99, columns 32..63 (all 1152 there)",
+    sign_of_infinity: "worst at [5, 5]: got -inf, want ",
+}
+
+
+@pytest.mark.parametrize("kernel", WRONG, ids=lambda k: k.__name__)
+def test_a_wrong_kernel_fails_with_what_and_where(kernel):
+    assert WRONG[kernel] in verdict_on(kernel)
+
+
+def test_a_failure_names_everything_and_how_to_repeat_it():
+    def wrong(A, B, C):
+        A.fill_(0.5)
+        B.fill_(0.25)
+        C.fill_(8.0)
+        C[64:, 32:64] = 8.25
+
+    def halves(A, B):
+        return {"A": torch.full(A.shape, 0.5), "B": torch.full(B.shape, 0.25)}
+
+    case = Case("tail-m-fp16", {"m": 100, "n": 128, "k": 64}, "float16", why="tail in M", draw="halves")
+    spec = matmul_spec(case, draws={"halves": halves})
+    assert verdict_on(wrong, spec, repeat='pytest "tests/test_correctness.py::test_it[x]" --seed=0') == (
+        "matmul is wrong for tail-m-fp16 (m=100 n=128 k=64 float16) on fake, sm_90a, "
+        "schedule Schedule(block=64)\n"
+        "the case is there for: tail in M\n"
+        "C: 1152 of 12800 elements wrong, first at [64, 32]; "
+        "they lie in rows 64..99, columns 32..63 (all 1152 there)\n"
+        "  worst at [64, 32]: got 8.25, want 8, error 0.25 is 63.9 times the bound\n"
+        "  bound there: 0.00391 = 0.00391 (rounding to float16) + 7.63e-06 (fp32 accumulation) "
+        "+ 2.98e-08 (subnormals)\n"
+        "  largest absolute error 0.25, relative error (norm) 0.00937\n"
+        'repeat: pytest "tests/test_correctness.py::test_it[x]" --seed=0'
+    )
+
+
+def test_other_seeds_are_other_inputs_and_the_same_seed_the_same():
+    seen = []
+
+    def recording(A, B, C):
+        seen.append(A.clone())
+        right(A, B, C)
+
+    spec = matmul_spec()
+    for seed in (1, 1, 2):
+        check(spec, spec.cases[0], Device(recording), seed=seed)
+    assert torch.equal(seen[0], seen[1]) and not torch.equal(seen[0], seen[2])
+
+
+def test_an_illegal_schedule_is_refused_before_the_launch():
+    device = Device(right)
+    spec = matmul_spec()
+    with pytest.raises(ValueError, match="block 256 > 128"):
+        check(spec, spec.cases[0], device, seed=0, schedule=Schedule(256))
+    assert device.launches == 0
+    assert check(spec, spec.cases[0], device, seed=0, schedule=Schedule(32)).schedule == "Schedule(block=32)"
+
+
+def test_nothing_is_launched_for_an_empty_output():
+    device = Device(right)
+    spec = matmul_spec(Case("empty", {"m": 0, "n": 128, "k": 64}, "float16", why="no rows"))
+    outcome = check(spec, spec.cases[0], device, seed=0)
+    assert outcome.ok and not outcome.launched and outcome.budget_used == 0 and device.launches == 0
+
+
+def test_findings_of_the_simulator_are_a_mismatch():
+    finding = SimulationError.__new__(SimulationError)
+    Exception.__init__(finding, "kernels/matmul.py:12: out of range: C[128, 0]")
+
+    def found(A, B, C):
+        raise finding
+
+    message = verdict_on(found, repeat="pytest x")
+    assert message.splitlines()[2:] == ["kernels/matmul.py:12: out of range: C[128, 0]", "repeat: pytest x"]
+
+
+def test_what_the_simulator_does_not_know_is_no_verdict():
+    def unknown(A, B, C):
+        raise Unsupported("kernels/matmul.py:12: tl.tileop.wonder")
+
+    with pytest.raises(Unsupported, match="wonder"):
+        verdict_on(unknown)
+
+
+def test_without_terms_the_bound_is_empirical_and_called_so():
+    spec = matmul_spec(reference=lambda A, B: A @ B)
+    outcome = check(spec, spec.cases[0], Device(right), seed=0)
+    assert outcome.ok and outcome.empirical
+    assert "empirical bound there" in verdict_on(one_element_off_by_much, spec)
+
+
+def one_element_off_by_much(A, B, C):
+    right(A, B, C)
+    C[3, 3] += 1
+
+
+def test_without_terms_the_reference_has_to_run_in_another_precision():
+    def only_float64(A, B):
+        return A @ B @ torch.eye(B.shape[1], dtype=torch.float64)
+
+    with pytest.raises(ValueError, match="gives no error terms, and runs in float64 only"):
+        verdict_on(right, matmul_spec(reference=only_float64))
+
+
+@pytest.mark.parametrize(
+    "reference, told",
+    [
+        (lambda A, B: (A @ B).T, r"gives C shape \[128, 100\]; in the program it is \[100, 128\]"),
+        (lambda A, B: {"D": A @ B}, "gives D; the program writes C"),
+        (lambda A, B: 3.0, "gives a float for C, not a tensor"),
+        (lambda A, B: Reference((A @ B).float(), ()), "torch.float32; it has to be computed in float64"),
+        (lambda A, X: A, "asks for X, which is not known here; known: m, n, k"),
+    ],
+)
+def test_an_unusable_reference_is_the_authors_error(reference, told):
+    with pytest.raises(ValueError, match=told):
+        verdict_on(right, matmul_spec(reference=reference))
+
+
+def extremes(n, dtype):
+    @T.prim_func
+    def program(
+        x: T.Tensor((n,), dtype),
+        high: T.Tensor((n,), dtype),
+        count: T.Tensor((1,), "int32"),
+        scale: T.float32,
+    ):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(n):
+                high[i] = x[i] * scale
+                T.atomic_add(count[0], 1)
+
+    return program
+
+
+def extremes_spec(**kwargs):
+    case = Case("short", {"n": 10}, "float32", {"scale": 2.0}, why="one block")
+
+    def reference(x, scale, n):
+        return {"high": Reference(x * scale, exact=True), "count": torch.tensor([n], dtype=torch.int32)}
+
+    return KernelSpec("extremes", extremes, reference, (case,), **kwargs)
+
+
+def test_several_outputs_scalars_and_cleared_outputs():
+    def kernel(x, high, count, scale):
+        high.copy_(x * scale)
+        count += len(x)
+
+    spec = extremes_spec(zeroed=("count",))
+    outcome = check(spec, spec.cases[0], Device(kernel), seed=0)
+    assert set(outcome.verdicts) == {"high", "count"} and outcome.budget_used == 0
+
+    def counts_wrong(x, high, count, scale):
+        high.copy_(x * scale)
+        count += len(x) - 1
+
+    assert (
+        "count: 1 of 1 element wrong, at [0]\n  worst at [0]: got 9, want 10, to agree in every bit"
+        in verdict_on(counts_wrong, spec)
+    )
+
+
+def test_inout_parameters_hold_drawn_values_and_may_change():
+    def reference(x, scale, count):
+        return {"high": Reference(x * scale, exact=True), "count": count + len(x)}
+
+    spec = KernelSpec("extremes", extremes, reference, extremes_spec().cases)
+
+    def kernel(x, high, count, scale):
+        high.copy_(x * scale)
+        count += len(x)
+
+    assert verdict_on(kernel, spec) == ""

@@ -1,0 +1,200 @@
+"""A wrong spec is a ValueError that carries the values; a right one calls functions by parameter name."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tilecheck.arches import arch, arch_of_capability
+from tilecheck.dtypes import dtype
+from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term, call_by_name
+
+
+def case(id="square", **kwargs):
+    return Case(**{"id": id, "dims": {"m": 4, "n": 8}, "dtype": "float16", "why": "one tile", **kwargs})
+
+
+def spec(**kwargs):
+    given = {"name": "row_softmax", "program": lambda m: m, "reference": lambda x: x, "cases": (case(),)}
+    return KernelSpec(**{**given, **kwargs})
+
+
+@dataclass(frozen=True)
+class Tile:
+    rows: int = 128
+
+
+def refuse_large(schedule, m):
+    if schedule.rows > 128:
+        raise ValueError(f"rows {schedule.rows} > 128 for m={m}")
+
+
+@pytest.mark.parametrize(
+    "kwargs, told",
+    [
+        ({"id": "Tail-M"}, "'Tail-M' is not lower-kebab"),
+        ({"id": "tail_m"}, "'tail_m' is not lower-kebab"),
+        ({"id": "tail--m"}, "'tail--m' is not lower-kebab"),
+        ({"id": 7}, "7 is not lower-kebab"),
+        ({"dims": {"m": -1}}, "'square': dim m = -1 is not an integer >= 0"),
+        ({"dims": {"m": 1.5}}, "dim m = 1.5 is not an integer"),
+        ({"dims": {"m": True}}, "dim m = True is not an integer"),
+        ({"flags": {"causal": [1]}}, r"flag causal = \[1\] is not a bool, number or string"),
+        ({"flags": {"m": 3}}, "'square': m is reserved, or both a dim and a flag"),
+        ({"dims": {"dtype": 3}}, "dtype is reserved"),
+        ({"dtype": "half"}, "'square': unknown dtype 'half'; known: float64, float32"),
+        ({"why": "  "}, "'square': `why` is empty"),
+    ],
+)
+def test_a_malformed_case_says_what_is_wrong(kwargs, told):
+    with pytest.raises(ValueError, match=told):
+        case(**kwargs)
+
+
+def test_a_case_is_a_value():
+    one = case(flags={"causal": True})
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert hash(one) == hash(case(flags={"causal": True}))
+    assert str(one) == "square (m=4 n=8 causal=True float16)"
+    with pytest.raises(TypeError):
+        one.dims["m"] = 5
+    assert case(dims={"m": 0}).dims == {"m": 0}
+
+
+def test_per_dtype_names_each_row():
+    rows = Case.per_dtype(["float16", "float8_e4m3fn"], "tail-m", {"m": 3}, "tail in M")
+    assert [(r.id, r.dtype) for r in rows] == [("tail-m-fp16", "float16"), ("tail-m-e4m3", "float8_e4m3fn")]
+
+
+@pytest.mark.parametrize(
+    "kwargs, told",
+    [
+        ({"name": "RowSoftmax"}, "'RowSoftmax' is not lower_snake"),
+        ({"name": "row-softmax"}, "'row-softmax' is not lower_snake"),
+        ({"cases": ()}, "'row_softmax': no cases"),
+        ({"cases": ("square",)}, "'square' is not a Case"),
+        ({"cases": (case(), case(dtype="float32"))}, r"'square' occurs twice: .*float16\) and .*float32\)"),
+        ({"cases": (case(draw="spiky"),)}, "asks for the unknown draw 'spiky'; known: normal, integers"),
+        ({"arches": ()}, "no architectures"),
+        ({"arches": ("sm_70",)}, "unknown architecture 'sm_70'; known: sm_80"),
+        ({"program": "matmul"}, "program is not callable: 'matmul'"),
+        ({"reference": None}, "reference is not callable: None"),
+        ({"draws": {"spike": 3}}, "draw 'spike' is not callable: 3"),
+        ({"vendor": {"torch": 3}}, "vendor 'torch' is not callable: 3"),
+        ({"legal": refuse_large}, "there is no `default_schedule`"),
+        ({"cost": lambda m: m}, "cost of case 'square' is 4, not a Cost"),
+        ({"cost": lambda k: Cost(k, k)}, "asks for k, which is not known here; known: m, n, dtype, case"),
+        (
+            {"default_schedule": lambda: Tile(256), "legal": refuse_large},
+            "default schedule of case 'square' on sm_80 is not legal: rows 256 > 128 for m=4",
+        ),
+    ],
+)
+def test_a_malformed_spec_says_what_is_wrong(kwargs, told):
+    with pytest.raises(ValueError, match=told):
+        spec(**kwargs)
+
+
+def test_a_field_of_the_schedule_may_not_be_called_like_a_dim():
+    with pytest.raises(
+        ValueError, match=r"rows names both a field of Tile\(rows=128\) and a dim or flag of case 'square'"
+    ):
+        spec(cases=(case(dims={"rows": 3}),), default_schedule=lambda: Tile(), legal=refuse_large)
+
+
+def test_the_four_first_fields_suffice():
+    small = spec()
+    assert small.schedule_for(small.cases[0], arch("sm_80")) is None
+    assert small.cost_of(small.cases[0]) is None
+    small.check_schedule(None, small.cases[0], arch("sm_80"))
+    assert small.test_id(small.cases[0]) == "row-softmax-square"
+
+
+def test_functions_get_what_they_ask_for():
+    asked = []
+    full = spec(
+        cases=[case(flags={"causal": True})],
+        default_schedule=lambda arch, m: Tile(64 if arch.name == "sm_80" else m),
+        legal=lambda rows, schedule, dtype, causal: asked.append((rows, schedule, dtype, causal)),
+        cost=lambda m, n: Cost(2 * m * n, m + n),
+        arches=["sm_80", "sm_90a"],
+    )
+    assert asked == [(64, Tile(64), "float16", True), (4, Tile(4), "float16", True)]
+    assert full.cost_of(full.cases[0]) == Cost(64, 12)
+    assert full.arches == ("sm_80", "sm_90a")
+
+
+def test_an_unknown_case_is_told_which_there_are():
+    with pytest.raises(ValueError, match="'row_softmax' has no case 'sqare'; it has square"):
+        spec().case("sqare")
+    assert spec().case("square").id == "square"
+
+
+def test_call_by_name():
+    names = {"a": 1, "b": 2}
+    assert call_by_name(lambda b, c=5: (b, c), names) == (2, 5)
+    assert call_by_name(lambda **kwargs: kwargs, names) == names
+
+    def wants(a, missing):
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="wants asks for missing, which is not known here; known: a, b"):
+        call_by_name(wants, names)
+
+
+@pytest.mark.parametrize(
+    "make, told",
+    [
+        (lambda: Cost(-1, 0), "flops=-1 bytes=0"),
+        (lambda: Cost(0, float("nan")), "flops=0 bytes=nan"),
+        (lambda: Term("cast of P", -0.5, 1), "'cast of P': coefficient -0.5 is not >= 0"),
+        (lambda: Term("cast of P", float("nan"), 1), "coefficient nan"),
+        (lambda: Reference(1, (Term("cast of P", 1, 1),), exact=True), r"got \['cast of P'\]"),
+    ],
+)
+def test_malformed_costs_terms_and_references_say_what_is_wrong(make, told):
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+def test_terms_given_as_a_list_become_a_tuple_and_none_stays_none():
+    term = Term("cast of P", 1, 1)
+    assert Reference(1, [term]).terms == (term,)
+    assert Reference(1).terms is None and Reference(1, exact=True).terms is None
+
+
+@pytest.mark.parametrize(
+    "capability, name", [((8, 0), "sm_80"), ((8, 6), "sm_89"), ((9, 0), "sm_90a"), ((12, 1), "sm_120a")]
+)
+def test_a_gpu_runs_the_code_of_an_architecture(capability, name):
+    assert arch_of_capability(*capability).name == name
+
+
+def test_an_old_gpu_is_refused_with_what_there_is():
+    with pytest.raises(ValueError, match=r"7\.5 is not supported; supported: 8\.0 \(sm_80\)"):
+        arch_of_capability(7, 5)
+
+
+def test_dtypes_agree_with_torch():
+    torch = pytest.importorskip("torch")
+    for name in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        ours, theirs = dtype(name), torch.finfo(getattr(torch, name))
+        assert (ours.bits, ours.largest, ours.smallest_normal) == (
+            theirs.bits,
+            theirs.max,
+            theirs.smallest_normal,
+        )
+        assert 2 * ours.unit == theirs.eps and ours.floating
+    for name in ("int64", "int32", "int16", "int8", "uint8"):
+        assert (dtype(name).bits, dtype(name).unit) == (torch.iinfo(getattr(torch, name)).bits, 0)
+        assert dtype(name).largest == float(torch.iinfo(getattr(torch, name)).max) or name == "int64"
+
+
+def test_specs_need_no_tensor_library():
+    code = (
+        "import sys, tilecheck.spec; print([m for m in ('torch', 'tilelang', 'numpy') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
