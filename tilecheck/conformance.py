@@ -65,7 +65,7 @@ class Outcome:
         return any(v.empirical for v in self.verdicts.values())
 
 
-class Mismatch(AssertionError):
+class Mismatch(AssertionError):  # noqa: N818 - a finding, as pytest.fail's are
     """A kernel is wrong: where, by how much, and how to see it again. `outcome` has the numbers."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:
@@ -115,7 +115,7 @@ def check(
         faults=tuple(faults),
     )
     if not outcome.ok:
-        raise Mismatch(_message(program, device, outcome, repeat), outcome)
+        raise Mismatch(_message(program, outcome, repeat), outcome)
     return outcome
 
 
@@ -233,7 +233,7 @@ def _elements(shape: tuple[int, ...] | None) -> int:
     return torch.Size(shape or ()).numel()
 
 
-def _message(program: Program, device: "Device", outcome: Outcome, repeat: str) -> str:
+def _message(program: Program, outcome: Outcome, repeat: str) -> str:
     schedule = f", schedule {outcome.schedule}" if outcome.schedule else ""
     lines = [
         f"{outcome.kernel} is wrong for {program.case} on {outcome.device}, {outcome.arch}{schedule}",

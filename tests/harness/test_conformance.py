@@ -72,23 +72,27 @@ def right(A, B, C):
     C.copy_((A.float() @ B.float()).to(C.dtype))
 
 
-def verdict_on(kernel, spec=None, **kwargs):
-    """Message of the check's failure, "" if the kernel passed."""
+def run(kernel, spec=None, **kwargs):
     spec = spec or matmul_spec()
-    try:
-        check(spec, spec.cases[0], Device(kernel), seed=0, **kwargs)
-    except Mismatch as mismatch:
-        assert not mismatch.outcome.ok
-        return str(mismatch)
-    return ""
+    return check(spec, spec.cases[0], Device(kernel), seed=0, **kwargs)
+
+
+def failure_of(kernel, spec=None, **kwargs):
+    """The message with which the check refuses the kernel."""
+    with pytest.raises(Mismatch) as failure:
+        run(kernel, spec, **kwargs)
+    assert not failure.value.outcome.ok
+    return str(failure.value)
 
 
 def test_a_right_kernel_passes_and_its_numbers_are_reported():
-    spec = matmul_spec()
-    outcome = check(spec, spec.cases[0], Device(right), seed=0)
-    assert outcome.ok and outcome.launched and not outcome.empirical
+    outcome = run(right)
+    assert outcome.ok
+    assert outcome.launched
+    assert not outcome.empirical
     assert 0.1 < outcome.budget_used <= 1
-    assert 0 < outcome.max_abs_error < 0.02 and 0 < outcome.relative_error < 2.0**-11
+    assert 0 < outcome.max_abs_error < 0.02
+    assert 0 < outcome.relative_error < 2.0**-11
     assert (outcome.kernel, outcome.case, outcome.arch, outcome.device) == (
         "matmul",
         "tail-m-fp16",
@@ -101,7 +105,7 @@ def test_a_right_kernel_passes_and_its_numbers_are_reported():
 @pytest.mark.parametrize("draw", ["normal", "integers", "one-hot", "cancelling"])
 def test_a_right_kernel_passes_under_every_draw(draw):
     case = Case("square", {"m": 64, "n": 64, "k": 4096}, "float16", why="long reduction", draw=draw)
-    assert verdict_on(right, matmul_spec(case)) == ""
+    assert run(right, matmul_spec(case)).ok
 
 
 @pytest.mark.parametrize("draw", ["normal", "integers", "one-hot", "cancelling"])
@@ -111,7 +115,7 @@ def test_a_dropped_element_of_k_fails_under_every_draw(draw):
     def drops_last(A, B, C):
         right(A[:, :-1], B[:-1], C)
 
-    assert "elements wrong" in verdict_on(drops_last, matmul_spec(case))
+    assert "elements wrong" in failure_of(drops_last, matmul_spec(case))
 
 
 def one_element_off(A, B, C):
@@ -184,7 +188,7 @@ WRONG = {
 
 @pytest.mark.parametrize("kernel", WRONG, ids=lambda k: k.__name__)
 def test_a_wrong_kernel_fails_with_what_and_where(kernel):
-    assert WRONG[kernel] in verdict_on(kernel)
+    assert WRONG[kernel] in failure_of(kernel)
 
 
 def test_a_failure_names_everything_and_how_to_repeat_it():
@@ -199,7 +203,7 @@ def test_a_failure_names_everything_and_how_to_repeat_it():
 
     case = Case("tail-m-fp16", {"m": 100, "n": 128, "k": 64}, "float16", why="tail in M", draw="halves")
     spec = matmul_spec(case, draws={"halves": halves})
-    assert verdict_on(wrong, spec, repeat='pytest "tests/test_correctness.py::test_it[x]" --seed=0') == (
+    assert failure_of(wrong, spec, repeat='pytest "tests/test_correctness.py::test_it[x]" --seed=0') == (
         "matmul is wrong for tail-m-fp16 (m=100 n=128 k=64 float16) on fake, sm_90a, "
         "schedule Schedule(block=64)\n"
         "the case is there for: tail in M\n"
@@ -223,7 +227,8 @@ def test_other_seeds_are_other_inputs_and_the_same_seed_the_same():
     spec = matmul_spec()
     for seed in (1, 1, 2):
         check(spec, spec.cases[0], Device(recording), seed=seed)
-    assert torch.equal(seen[0], seen[1]) and not torch.equal(seen[0], seen[2])
+    assert torch.equal(seen[0], seen[1])
+    assert not torch.equal(seen[0], seen[2])
 
 
 def test_an_illegal_schedule_is_refused_before_the_launch():
@@ -239,7 +244,10 @@ def test_nothing_is_launched_for_an_empty_output():
     device = Device(right)
     spec = matmul_spec(Case("empty", {"m": 0, "n": 128, "k": 64}, "float16", why="no rows"))
     outcome = check(spec, spec.cases[0], device, seed=0)
-    assert outcome.ok and not outcome.launched and outcome.budget_used == 0 and device.launches == 0
+    assert outcome.ok
+    assert not outcome.launched
+    assert outcome.budget_used == 0
+    assert device.launches == 0
 
 
 def test_findings_of_the_simulator_are_a_mismatch():
@@ -249,7 +257,7 @@ def test_findings_of_the_simulator_are_a_mismatch():
     def found(A, B, C):
         raise finding
 
-    message = verdict_on(found, repeat="pytest x")
+    message = failure_of(found, repeat="pytest x")
     assert message.splitlines()[2:] == ["kernels/matmul.py:12: out of range: C[128, 0]", "repeat: pytest x"]
 
 
@@ -258,14 +266,15 @@ def test_what_the_simulator_does_not_know_is_no_verdict():
         raise Unsupported("kernels/matmul.py:12: tl.tileop.wonder")
 
     with pytest.raises(Unsupported, match="wonder"):
-        verdict_on(unknown)
+        run(unknown)
 
 
 def test_without_terms_the_bound_is_empirical_and_called_so():
     spec = matmul_spec(reference=lambda A, B: A @ B)
-    outcome = check(spec, spec.cases[0], Device(right), seed=0)
-    assert outcome.ok and outcome.empirical
-    assert "empirical bound there" in verdict_on(one_element_off_by_much, spec)
+    outcome = run(right, spec)
+    assert outcome.ok
+    assert outcome.empirical
+    assert "empirical bound there" in failure_of(one_element_off_by_much, spec)
 
 
 def one_element_off_by_much(A, B, C):
@@ -278,11 +287,11 @@ def test_without_terms_the_reference_has_to_run_in_another_precision():
         return A @ B @ torch.eye(B.shape[1], dtype=torch.float64)
 
     with pytest.raises(ValueError, match="gives no error terms, and runs in float64 only"):
-        verdict_on(right, matmul_spec(reference=only_float64))
+        run(right, matmul_spec(reference=only_float64))
 
 
 @pytest.mark.parametrize(
-    "reference, told",
+    ("reference", "told"),
     [
         (lambda A, B: (A @ B).T, r"gives C shape \[128, 100\]; in the program it is \[100, 128\]"),
         (lambda A, B: {"D": A @ B}, "gives D; the program writes C"),
@@ -293,7 +302,7 @@ def test_without_terms_the_reference_has_to_run_in_another_precision():
 )
 def test_an_unusable_reference_is_the_authors_error(reference, told):
     with pytest.raises(ValueError, match=told):
-        verdict_on(right, matmul_spec(reference=reference))
+        run(right, matmul_spec(reference=reference))
 
 
 def extremes(n, dtype):
@@ -327,8 +336,9 @@ def test_several_outputs_scalars_and_cleared_outputs():
         count += len(x)
 
     spec = extremes_spec(zeroed=("count",))
-    outcome = check(spec, spec.cases[0], Device(kernel), seed=0)
-    assert set(outcome.verdicts) == {"high", "count"} and outcome.budget_used == 0
+    outcome = run(kernel, spec)
+    assert set(outcome.verdicts) == {"high", "count"}
+    assert outcome.budget_used == 0
 
     def counts_wrong(x, high, count, scale):
         high.copy_(x * scale)
@@ -336,7 +346,7 @@ def test_several_outputs_scalars_and_cleared_outputs():
 
     assert (
         "count: 1 of 1 element wrong, at [0]\n  worst at [0]: got 9, want 10, to agree in every bit"
-        in verdict_on(counts_wrong, spec)
+        in failure_of(counts_wrong, spec)
     )
 
 
@@ -350,4 +360,4 @@ def test_inout_parameters_hold_drawn_values_and_may_change():
         high.copy_(x * scale)
         count += len(x)
 
-    assert verdict_on(kernel, spec) == ""
+    assert run(kernel, spec).ok

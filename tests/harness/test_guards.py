@@ -23,7 +23,8 @@ def beyond(buffer, offset):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_new_buffer_is_unwritten_and_undamaged(name):
     buffer = guarded(name)
-    assert buffer.tensor.shape == (6, 10) and buffer.tensor.is_contiguous()
+    assert buffer.tensor.shape == (6, 10)
+    assert buffer.tensor.is_contiguous()
     assert buffer.tensor.data_ptr() % ALIGNMENT == 0
     assert buffer.unwritten().count == 60
     assert buffer.damage() == []
@@ -35,7 +36,8 @@ def test_what_was_not_written_is_found(name):
     buffer.tensor[:3] = 1
     buffer.tensor[3, :7] = 0
     left = buffer.unwritten()
-    assert left.count == 23 and left.first == (3, 7)
+    assert left.count == 23
+    assert left.first == (3, 7)
     assert str(left) == "first at [3, 7]; they lie in rows 3..5, columns 0..9 (23 of 30 there)"
 
 
@@ -70,7 +72,7 @@ def buffer_sum(torch_dtype):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    "place, told",
+    ("place", "told"),
     [
         (60, "1 element written past its end, the nearest 1 past the last one"),
         (63, "1 element written past its end, the nearest 4 past the last one"),
@@ -84,7 +86,9 @@ def test_a_write_outside_is_found(name, place, told):
     assert buffer.damage() == [told]
 
 
-@pytest.mark.parametrize("shape, last", [((2, 3000), 3000), ((70000,), 70000), ((5, 3), 1024), ((), 1024)])
+@pytest.mark.parametrize(
+    ("shape", "last"), [((2, 3000), 3000), ((70000,), 70000), ((5, 3), 1024), ((), 1024)]
+)
 def test_a_band_is_a_row_and_at_least_4_kib(shape, last):
     buffer = guarded("float32", shape)
     end = buffer.tensor.numel()
@@ -116,7 +120,8 @@ def test_gaps_between_strided_rows_are_guarded():
     buffer = guarded("float16", (4, 10), strides=(16, 1))
     assert buffer.tensor.stride() == (16, 1)
     buffer.tensor.fill_(2.0)
-    assert buffer.damage() == [] and buffer.unwritten().count == 0
+    assert buffer.damage() == []
+    assert buffer.unwritten().count == 0
     beyond(buffer, 16 + 12).zero_()
     assert buffer.damage() == ["1 element written between its rows, the first at offset 28"]
 
@@ -124,7 +129,9 @@ def test_gaps_between_strided_rows_are_guarded():
 @pytest.mark.parametrize("shape", [(0,), (0, 7), (7, 0), (2, 0, 3)])
 def test_a_tensor_without_elements(shape):
     buffer = guarded("bfloat16", shape)
-    assert buffer.tensor.shape == shape and buffer.damage() == [] and buffer.unwritten().count == 0
+    assert buffer.tensor.shape == shape
+    assert buffer.damage() == []
+    assert buffer.unwritten().count == 0
     beyond(buffer, 0).zero_()
     assert buffer.damage() == ["1 element written past its end, the nearest 1 past the last one"]
 
@@ -136,7 +143,7 @@ def test_an_address_may_be_asked_to_be_misaligned():
 
 
 @pytest.mark.parametrize(
-    "kwargs, told",
+    ("kwargs", "told"),
     [
         ({"strides": (-1, 1)}, r"strides \[-1, 1\] do not fit shape \[6, 10\]"),
         ({"strides": (1,)}, r"strides \[1\] do not fit"),

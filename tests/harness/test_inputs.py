@@ -37,7 +37,8 @@ def test_seeds_are_for_ever():
 
 def test_seeds_differ_by_test_and_by_run():
     seeds = {seed_of(test, run) for test in ("a", "b", "1:a") for run in (0, 1, 11)}
-    assert len(seeds) == 9 and all(0 <= s < 2**63 for s in seeds)
+    assert len(seeds) == 9
+    assert all(0 <= s < 2**63 for s in seeds)
 
 
 @pytest.mark.parametrize("name", [*FLOATS, *INTEGERS, "bool"])
@@ -64,7 +65,8 @@ def test_normal_floats_are_normal_and_integers_small():
         ]
     )
     drawn = draw_inputs(p, 0)
-    assert abs(float(drawn["x"].float().mean())) < 0.02 and abs(float(drawn["x"].float().std()) - 1) < 0.02
+    assert abs(float(drawn["x"].float().mean())) < 0.02
+    assert abs(float(drawn["x"].float().std()) - 1) < 0.02
     assert (drawn["i"].min(), drawn["i"].max()) == (-8, 8)
     assert (drawn["u"].min(), drawn["u"].max()) == (0, 16)
     assert 400 < int(drawn["b"].sum()) < 600
@@ -77,7 +79,8 @@ def test_a_parameter_more_does_not_change_the_others():
     more = draw_inputs(
         program([("Z", "float16", (8, 8)), ("A", "float16", (8, 8)), ("C", "float16", (8, 8), "output")]), 1
     )
-    assert torch.equal(few["A"], more["A"]) and not torch.equal(more["A"], more["Z"])
+    assert torch.equal(few["A"], more["A"])
+    assert not torch.equal(more["A"], more["Z"])
     assert set(more) == {"A", "Z"}
 
 
@@ -108,7 +111,8 @@ def test_one_hot_picks_each_row_of_the_other_operand_the_last_one_first():
 def test_one_hot_fills_the_first_floating_input():
     p = program([("index", "int32", (8,)), ("x", "float16", (4, 8))], "one-hot")
     drawn = draw_inputs(p, 0)
-    assert ((drawn["x"] != 0).sum(1) == 1).all() and (drawn["index"] != 0).sum() > 1
+    assert ((drawn["x"] != 0).sum(1) == 1).all()
+    assert (drawn["index"] != 0).sum() > 1
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -124,7 +128,8 @@ def test_cancelling_sums_grow_and_then_cancel_in_either_layout(transposed):
 
 def test_a_draw_of_the_spec_replaces_what_it_names():
     def spike(x, m, causal, rng):
-        assert causal and x.dtype == torch.float16
+        assert causal
+        assert x.dtype == torch.float16
         x = torch.zeros(x.shape)
         x[m - 1, int(torch.randint(0, 5, (), generator=rng))] = 100.0
         return {"x": x}
@@ -137,7 +142,7 @@ def test_a_draw_of_the_spec_replaces_what_it_names():
 
 
 @pytest.mark.parametrize(
-    "returned, told",
+    ("returned", "told"),
     [
         ({"z": torch.zeros(4, 5)}, "returns 'z', which is no input; inputs: x"),
         ({"x": torch.zeros(5, 4)}, r"gives x shape \[5, 4\], not \[4, 5\]"),

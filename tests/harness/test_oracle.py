@@ -106,7 +106,9 @@ def test_float8_one_code_off_fails_and_says_how_many_steps(name):
     assert judge(out, Reference(right, ())).ok
     out.view(torch.uint8)[0, 1] += 1
     verdict = judge(out, Reference(right, ()))
-    assert verdict.misses.count == 1 and verdict.index == (0, 1) and verdict.steps == (1, 0, 0)
+    assert verdict.misses.count == 1
+    assert verdict.index == (0, 1)
+    assert verdict.steps == (1, 0, 0)
     assert verdict.budget_used == 2
     assert "+1 code steps, where +0 to +0 are allowed" in "\n".join(verdict.lines("C"))
     assert judge(out, Reference(right, (Term("scale", 0.2, right),))).ok
@@ -123,7 +125,7 @@ def test_float8_every_code_is_accepted_for_itself_and_refused_for_its_neighbours
     assert verdict.misses.count == len(values) - 1
 
 
-@pytest.mark.parametrize("name, largest", [("float8_e4m3fn", 448.0), ("float8_e5m2", 57344.0)])
+@pytest.mark.parametrize(("name", "largest"), [("float8_e4m3fn", 448.0), ("float8_e5m2", 57344.0)])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_float8_overflow_may_saturate_or_not(name, largest, sign):
     limit = torch.tensor([sign * largest]).to(getattr(torch, name))
@@ -141,7 +143,7 @@ HALFWAY = 65520.0  # of float16: between its largest finite value 65504 and 6553
 
 
 @pytest.mark.parametrize(
-    "value, moved, got, ok",
+    ("value", "moved", "got", "ok"),
     [
         (65519.0, 0.0, math.inf, False),
         (65519.0, 0.0, 65504.0, True),
@@ -204,7 +206,8 @@ def test_exact_references_are_compared_bit_for_bit(name):
     value = out.double()
     value[0, 0] = -0.0
     verdict = judge(out, Reference(value, exact=True))
-    assert verdict.misses.count == 1 and verdict.budget_used == math.inf
+    assert verdict.misses.count == 1
+    assert verdict.budget_used == math.inf
     assert "worst at [0, 0]: got 0, want -0, to agree in every bit" in "\n".join(verdict.lines("C"))
 
 
@@ -224,7 +227,8 @@ def test_integers_are_compared_exactly_whatever_the_reference_says(name):
 def test_a_bool_that_is_neither_0_nor_1_is_wrong():
     out = torch.tensor([165, 1], dtype=torch.uint8).view(torch.bool)
     verdict = judge(out, Reference(torch.tensor([True, True])))
-    assert verdict.misses.count == 1 and verdict.got == 165
+    assert verdict.misses.count == 1
+    assert verdict.got == 165
 
 
 def test_an_exact_value_that_the_dtype_does_not_have_is_the_authors_error():
@@ -247,9 +251,11 @@ def test_fp16_accumulation_and_a_dropped_element_of_k_are_rejected_at_k_16384():
         return total
 
     right = judge(accumulated(torch.float32), reference)
-    assert right.ok and right.budget_used < 0.7
+    assert right.ok
+    assert right.budget_used < 0.7
     half = judge(accumulated(torch.float16), reference)
-    assert not half.ok and half.budget_used > 2
+    assert not half.ok
+    assert half.budget_used > 2
     short = a.float()[:, :-1] @ b.float()[:-1]
     assert not judge(short, reference).ok
 
@@ -259,7 +265,8 @@ def test_no_share_of_the_elements_may_miss():
     out = value.float()
     out[777, 3] = 1.001
     verdict = judge(out, Reference(value, ()))
-    assert verdict.misses.count == 1 and verdict.index == (777, 3)
+    assert verdict.misses.count == 1
+    assert verdict.index == (777, 3)
 
 
 def test_misses_are_counted_and_boxed_across_chunks(monkeypatch):
@@ -271,7 +278,8 @@ def test_misses_are_counted_and_boxed_across_chunks(monkeypatch):
     monkeypatch.setattr("tilecheck.regions.chunks.__defaults__", (100,))
     chunked = judge(out, Reference(value, ()))
     assert chunked == whole
-    assert whole.misses.count == 2 * 64 * 32 and whole.misses.first == (1, 64, 0)
+    assert whole.misses.count == 2 * 64 * 32
+    assert whole.misses.first == (1, 64, 0)
     assert whole.index == (2, 100, 5)
     assert (
         str(whole.misses)
@@ -311,7 +319,8 @@ def test_empirical_bound_is_twice_the_largest_error_of_the_low_precision_run():
     reference = Reference(value)
     assert judge(torch.tensor([1.9, 2.0, 100.0]), reference, low).ok
     verdict = judge(torch.tensor([2.1, 2.0, 100.0]), reference, low)
-    assert not verdict.ok and verdict.empirical
+    assert not verdict.ok
+    assert verdict.empirical
     assert "empirical bound there: 1 = " in "\n".join(verdict.lines("C"))
     # A run that comes out right by luck does not ask a kernel for more than the dtype can hold.
     assert judge(torch.tensor([1.0, 2.0, 100.00001]), reference, value.float()).ok
@@ -321,7 +330,9 @@ def test_empirical_bound_is_twice_the_largest_error_of_the_low_precision_run():
 
 def test_an_output_without_elements_is_right():
     verdict = judge(torch.zeros(0, 7), Reference(torch.zeros(0, 7, dtype=torch.float64), ()))
-    assert verdict.ok and verdict.budget_used == 0 and verdict.index is None
+    assert verdict.ok
+    assert verdict.budget_used == 0
+    assert verdict.index is None
     assert verdict.lines("C") == ["C: no elements"]
 
 
@@ -333,7 +344,7 @@ def test_a_scalar_output():
 
 
 @pytest.mark.parametrize(
-    "reference, told",
+    ("reference", "told"),
     [
         (Reference(torch.zeros(3, dtype=torch.float64), ()), r"shape \[3\], the output \[2\]"),
         (Reference(torch.zeros(2), ()), "torch.float32; it has to be computed in float64"),

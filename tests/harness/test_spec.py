@@ -32,7 +32,7 @@ def refuse_large(schedule, m):
 
 
 @pytest.mark.parametrize(
-    "kwargs, told",
+    ("kwargs", "told"),
     [
         ({"id": "Tail-M"}, "'Tail-M' is not lower-kebab"),
         ({"id": "tail_m"}, "'tail_m' is not lower-kebab"),
@@ -69,7 +69,7 @@ def test_per_dtype_names_each_row():
 
 
 @pytest.mark.parametrize(
-    "kwargs, told",
+    ("kwargs", "told"),
     [
         ({"name": "RowSoftmax"}, "'RowSoftmax' is not lower_snake"),
         ({"name": "row-softmax"}, "'row-softmax' is not lower_snake"),
@@ -145,7 +145,7 @@ def test_call_by_name():
 
 
 @pytest.mark.parametrize(
-    "make, told",
+    ("make", "told"),
     [
         (lambda: Cost(-1, 0), "flops=-1 bytes=0"),
         (lambda: Cost(0, float("nan")), "flops=0 bytes=nan"),
@@ -162,11 +162,12 @@ def test_malformed_costs_terms_and_references_say_what_is_wrong(make, told):
 def test_terms_given_as_a_list_become_a_tuple_and_none_stays_none():
     term = Term("cast of P", 1, 1)
     assert Reference(1, [term]).terms == (term,)
-    assert Reference(1).terms is None and Reference(1, exact=True).terms is None
+    assert Reference(1).terms is None
+    assert Reference(1, exact=True).terms is None
 
 
 @pytest.mark.parametrize(
-    "capability, name", [((8, 0), "sm_80"), ((8, 6), "sm_89"), ((9, 0), "sm_90a"), ((12, 1), "sm_120a")]
+    ("capability", "name"), [((8, 0), "sm_80"), ((8, 6), "sm_89"), ((9, 0), "sm_90a"), ((12, 1), "sm_120a")]
 )
 def test_a_gpu_runs_the_code_of_an_architecture(capability, name):
     assert arch_of_capability(*capability).name == name
@@ -186,7 +187,8 @@ def test_dtypes_agree_with_torch():
             theirs.max,
             theirs.smallest_normal,
         )
-        assert 2 * ours.unit == theirs.eps and ours.floating
+        assert 2 * ours.unit == theirs.eps
+        assert ours.floating
     for name in ("int64", "int32", "int16", "int8", "uint8"):
         assert (dtype(name).bits, dtype(name).unit) == (torch.iinfo(getattr(torch, name)).bits, 0)
         assert dtype(name).largest == float(torch.iinfo(getattr(torch, name)).max) or name == "int64"
