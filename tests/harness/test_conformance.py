@@ -277,9 +277,17 @@ def test_without_terms_the_bound_is_empirical_and_called_so():
     assert "empirical bound there" in failure_of(one_element_off_by_much, spec)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_an_empirical_bound_takes_a_right_kernel_of_every_dtype(dtype):
+    case = Case("square", {"m": 32, "n": 32, "k": 64}, dtype, why="one tile")
+    spec = matmul_spec(case, reference=lambda A, B: A @ B)
+    assert run(right, spec).empirical
+    assert "C: 1 of 1024 elements wrong, at [3, 3]" in failure_of(one_element_off_by_much, spec)
+
+
 def one_element_off_by_much(A, B, C):
     right(A, B, C)
-    C[3, 3] += 1
+    C[3, 3] = -C[3, 3].float() + 100
 
 
 def test_without_terms_the_reference_has_to_run_in_another_precision():
