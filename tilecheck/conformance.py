@@ -65,7 +65,7 @@ class Outcome:
         return any(v.empirical for v in self.verdicts.values())
 
 
-class Mismatch(AssertionError):  # noqa: N818 - a finding, as pytest.fail's are
+class Mismatch(AssertionError):
     """A kernel is wrong: where, by how much, and how to see it again. `outcome` has the numbers."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:

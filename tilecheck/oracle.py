@@ -10,8 +10,8 @@ approximate fp32 instructions (`ex2.approx.ftz`) flush to zero. It is not the sm
 output: that is 6.1e-5, more than a softmax over 2^15 columns gives, so that a kernel that writes zeros would
 pass.
 
-float8 outputs are compared in code steps, since one step is up to 1/8 of the value. Integers and references
-called `exact` are compared bit for bit (any NaN equals any other; -0.0 and 0.0 differ).
+float8 outputs are compared in code steps, since one step is up to a quarter of the value. Integers and
+references called `exact` are compared bit for bit (any NaN equals any other; -0.0 and 0.0 differ).
 """
 
 import math
@@ -22,11 +22,9 @@ import torch
 from tilecheck import regions
 from tilecheck.dtypes import DTYPES, DType
 from tilecheck.dtypes import dtype as dtype_named
+from tilecheck.float8 import FLUSH, Codes
 from tilecheck.regions import Region
 from tilecheck.spec import Reference, Term
-
-FLUSH = 2.0**-126
-"""Smallest normal of float32: fp32 results below it may come out as zero."""
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integer dtype to view a tensor's bit patterns through, by element size in bytes."""
@@ -124,17 +122,15 @@ def judge(out: torch.Tensor, reference: Reference, low: torch.Tensor | None = No
         if low is None:
             raise ValueError("the reference gives no error terms, and was not run in the kernel's precision")
         terms = (_empirical_term(low.to(out.dtype), value, is_open, kind),)
-    comparison = _Codes(kind, out.device) if kind.bits == 8 else _Distance(kind)
+    comparison = Codes(kind, out.device) if kind.bits == 8 else _Distance(kind)
     tally = _Tally(out)
     for where in regions.chunks(out.shape):
         chunk_value = value[where].to(out.device)
         skip = None if is_open is None else is_open[where]
-        moved = _moved(
-            terms,
-            where,
-            out,
-            torch.isfinite(chunk_value) if skip is None else torch.isfinite(chunk_value) & ~skip,
-        )
+        counted = torch.isfinite(chunk_value)
+        if skip is not None:
+            counted &= ~skip
+        moved = _moved(terms, where, out, counted)
         bound = kind.unit * (chunk_value.abs() + moved) + moved + _floor(kind)
         ratio = comparison.ratio(out[where], chunk_value, moved, bound)
         tally.add(where, ratio, out[where].double(), chunk_value, skip)
@@ -230,67 +226,6 @@ class _Distance:
         return torch.where(both, error, torch.where(pattern, 0.0, math.inf))
 
 
-class _Codes:
-    """Compares by position in the ordered row of a float8 format's values.
-
-    Position 0 is zero, +-n the largest finite values, +-(n + 1) overflow: infinity, NaN in e4m3fn, which has
-    no infinity, or, in a conversion that saturates as CUDA's do, the largest finite value.
-    """
-
-    def __init__(self, kind: DType, device: torch.device) -> None:
-        torch_dtype = getattr(torch, kind.name)
-        values = torch.arange(128, dtype=torch.uint8).view(torch_dtype).double()
-        values = values[torch.isfinite(values)]
-        self._largest = len(values) - 1
-        self._has_infinity = kind.name == "float8_e5m2"
-        middles = (values[1:] + values[:-1]) / 2
-        overflow = values[-1] + (values[-1] - values[-2]) / 2
-        self._middles = torch.cat((middles, overflow[None])).to(device)
-
-    def rounded(self, x: torch.Tensor) -> torch.Tensor:
-        """Position that `x` (float64, no NaN) rounds to, ties to even."""
-        below = torch.searchsorted(self._middles, x.abs())
-        reached = torch.searchsorted(self._middles, x.abs(), right=True)
-        return torch.where(below % 2 == 0, below, reached) * torch.sign(x).long()
-
-    def position(self, out: torch.Tensor) -> torch.Tensor:
-        """Position of float8 values; NaN, too, is at or past n + 1."""
-        code = out.contiguous().view(torch.uint8).long()
-        return (code & 0x7F) * (1 - 2 * (code >> 7))
-
-    def allowed(self, value: torch.Tensor, moved: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lowest and highest position of the value moved by the terms, and rounded to fp32 on the way."""
-        reach = moved + FLUSH + 2.0**-24 * value.abs()
-        return self.rounded(value - reach), self.rounded(value + reach)
-
-    def steps(self, out: torch.Tensor, value: torch.Tensor, moved: float) -> tuple[int, int, int]:
-        """Of one element: code steps from the rounded value, and the lowest and highest allowed."""
-        low, high = self.allowed(value, torch.tensor(moved, dtype=torch.float64, device=value.device))
-        center = self.rounded(value).clamp(-self._largest, self._largest)
-        return tuple(int(p - center) for p in (self.position(out), low, high))  # type: ignore[return-value]
-
-    def ratio(
-        self, out: torch.Tensor, value: torch.Tensor, moved: torch.Tensor, bound: torch.Tensor
-    ) -> torch.Tensor:
-        """Error over bound where the code is allowed, else 1 plus the steps too many.
-
-        Infinite where the pattern of NaN and infinity is wrong.
-        """
-        got, wild = out.double(), self._largest + 1
-        low, high = self.allowed(torch.nan_to_num(value, nan=0.0, posinf=math.inf, neginf=-math.inf), moved)
-        position = self.position(out)
-        excess = torch.maximum(
-            low.clamp(max=self._largest) - position, position - high.clamp(min=-self._largest)
-        )
-        distance = torch.where(torch.isfinite(value), (got - value).abs() / bound, 0.0).clamp(max=1.0)
-        ratio = torch.where(torch.isnan(value), math.inf, torch.where(excess > 0, 1.0 + excess, distance))
-        # The NaN that stands for overflow may have either sign.
-        as_nan = torch.isnan(value) | (((high == wild) | (low == -wild)) & (not self._has_infinity))
-        as_infinity = torch.where(position > 0, high, -low) == wild
-        pattern = torch.where(torch.isnan(got), as_nan, as_infinity)
-        return torch.where(torch.isfinite(got), ratio, torch.where(pattern, 0.0, math.inf))
-
-
 def _as_stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """`value` in the output's dtype, which has to hold it exactly."""
     if value.dtype == dtype:
@@ -368,7 +303,7 @@ def _verdict(
     value: torch.Tensor,
     terms: tuple[Term, ...],
     kind: DType,
-    comparison: "_Distance | _Codes | None",
+    comparison: "_Distance | Codes | None",
     *,
     exact: bool = False,
     empirical: bool = False,
@@ -385,7 +320,7 @@ def _verdict(
         moved = sum(amount for _, amount in parts)
         rounding = kind.unit * (abs(want) + moved)
         shares = ((f"rounding to {kind.name}", rounding), *parts, ("subnormals", _floor(kind)))
-        if isinstance(comparison, _Codes) and math.isfinite(got):
+        if isinstance(comparison, Codes) and math.isfinite(got):
             steps = comparison.steps(out[at], value[at].to(out.device), moved)
     return Verdict(
         dtype=kind.name,
