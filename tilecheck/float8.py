@@ -1,4 +1,4 @@
-"""Compares float8 outputs in code steps: one is up to a quarter of the value, too coarse to bound an error."""
+"""Compares float8 outputs in code steps; one is up to a quarter of the value, too coarse to bound errors."""
 
 import math
 
