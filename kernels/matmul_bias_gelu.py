@@ -1,0 +1,182 @@
+"""Matrix product with bias and GELU in its epilogue: C = gelu(A @ B + bias), of any size.
+
+    x[m, n] = sum over k of A[m, k] * B[k, n] + bias[n]
+    C[m, n] = x * P(x),  P the normal distribution function: (1 + erf(x / sqrt 2)) / 2, or with
+              approximate = "tanh"                           (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+
+Contract. A is (M, K), B is (K, N), bias is (N,), C is (M, N). All are contiguous and of one type: fp16,
+bf16, or fp32, which tensor cores read as tf32. Sum, bias and GELU are in fp32, and rounded once, to that
+type.
+
+Tiling. That of `kernels.matmul`, whose schedules and rules these are. Bias and GELU work on the sum where
+it lies, in registers, before the one store: no intermediate goes through memory.
+"""
+
+import math
+from functools import cache
+
+import torch
+from torch.nn.functional import gelu
+
+from kernels.matmul import ALL, BF16, FP16, HALF, default_schedule, legal, product_terms, tf32_allowed
+from tilecheck.dtypes import dtype as dtype_named
+from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
+
+
+def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, swizzle):
+    import tilelang.language as T
+
+    def normal_cdf(x):
+        if approximate == "tanh":
+            return 0.5 + 0.5 * T.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+        return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)
+
+    @T.prim_func
+    def matmul_bias_gelu(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((K, N), dtype),
+        bias: T.Tensor((N,), dtype),
+        C: T.Tensor((M, N), dtype),
+    ):
+        with T.Kernel(T.ceildiv(N, block_n), T.ceildiv(M, block_m), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_m, block_k), dtype)
+            B_shared = T.alloc_shared((block_k, block_n), dtype)
+            C_local = T.alloc_fragment((block_m, block_n), "float32")
+            bias_local = T.alloc_fragment((block_n,), "float32")
+            T.use_swizzle(swizzle, enable=swizzle > 0)
+            T.clear(C_local)
+            # The product, as in `kernels.matmul`.
+            for k in T.Pipelined(T.ceildiv(K, block_k), num_stages=stages):
+                T.copy(A[by * block_m, k * block_k], A_shared)
+                T.copy(B[k * block_k, bx * block_n], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            # Each thread fetches the bias of the columns that it holds.
+            T.copy(bias[bx * block_n], bias_local)
+            for i, j in T.Parallel(block_m, block_n):
+                C_local[i, j] += bias_local[j]
+                C_local[i, j] *= normal_cdf(C_local[i, j])
+            # Round once and store.
+            T.copy(C_local, C[by * block_m, bx * block_n])
+
+    return matmul_bias_gelu
+
+
+def reference(
+    A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor, approximate: str, dtype: str
+) -> Reference:
+    x = A @ B + bias
+    # The slope of GELU is at most 1.13, so that is what becomes of an error of x.
+    terms = [Term(t.reason, 1.13 * t.coefficient, t.magnitude) for t in product_terms(A, B, dtype)]
+    terms.append(Term("adding the bias", 1.13 * 2.0**-24, x.abs()))
+    # erff and tanhf err by up to 2 units in the last place (CUDA C++ Programming Guide, Mathematical Functions);
+    # with the roundings of their arguments and of the products around them, 3.9 * 2^-24 of x.
+    terms.append(Term("GELU in fp32", 4 * 2.0**-24, x.abs()))
+    return Reference(gelu(x, approximate=approximate), tuple(terms))
+
+
+def cost(M: int, N: int, K: int, dtype: str) -> Cost:
+    # An erf or tanh counts as one operation; there are 5 more around it.
+    return Cost(flops=2 * M * N * K + 7 * M * N, bytes=(M * K + K * N + N + M * N) * dtype_named(dtype).bytes)
+
+
+def eager(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor, approximate: str) -> torch.Tensor:
+    """Two kernels: cuBLAS with bias, then GELU."""
+    with tf32_allowed():
+        return gelu(torch.addmm(bias, A, B), approximate=approximate)
+
+
+@cache
+def _compiled():
+    return torch.compile(
+        lambda A, B, bias, approximate: gelu(torch.addmm(bias, A, B), approximate=approximate)
+    )
+
+
+def compiled(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor, approximate: str) -> torch.Tensor:
+    """What torch.compile makes of the same."""
+    with tf32_allowed():
+        return _compiled()(A, B, bias, approximate)
+
+
+def cublaslt(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor, approximate: str) -> torch.Tensor:
+    """One kernel: the epilogue of cuBLASLt, which has GELU in its tanh form only."""
+    if approximate != "tanh":
+        raise NotImplementedError(f"cuBLASLt's epilogue has no GELU of the form {approximate!r}")
+    with tf32_allowed():
+        return torch._addmm_activation(bias, A, B, use_gelu=True)
+
+
+def around_zero(A: torch.Tensor, K: int) -> dict[str, torch.Tensor]:
+    """A @ B of standard deviation 1, where GELU is curved; as drawn it is sqrt(K), where GELU is x or 0."""
+    return {"A": A / max(K, 1) ** 0.5}
+
+
+def in_the_dip(A: torch.Tensor, bias: torch.Tensor, K: int) -> dict[str, torch.Tensor]:
+    """x around -2: results are small there, and the two forms of GELU differ by up to 1 % of them."""
+    return {"A": A / (4 * max(K, 1) ** 0.5), "bias": bias / 4 - 2}
+
+
+def bias_only(A: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A of zeros: every row of C is gelu(bias)."""
+    return {"A": torch.zeros_like(A)}
+
+
+def _rows(
+    id: str,
+    dtypes: tuple[str, ...],
+    approximate: str,
+    M: int,
+    N: int,
+    K: int,
+    why: str,
+    draw: str = "around-zero",
+) -> tuple[Case, ...]:
+    return Case.per_dtype(dtypes, id, {"M": M, "N": N, "K": K}, why, {"approximate": approximate}, draw)
+
+
+# Where the grid is small, tiles are 64 x 64 x 64 (32 deep in fp32), and 16 x 64 x 128 for M up to 16.
+CASES = (
+    *_rows("one-tile", ALL, "none", 64, 64, 64, "one tile, exact form"),
+    *_rows("one-tile-tanh", ALL, "tanh", 64, 64, 64, "one tile, tanh form"),
+    *_rows("all-over", ALL, "none", 65, 65, 65, "tails of one in M, N and K at once, exact form"),
+    *_rows("all-over-tanh", ALL, "tanh", 65, 65, 65, "tails of one in M, N and K at once, tanh form"),
+    *_rows("aligned-tails", ALL, "none", 72, 88, 104, "tails in M, N and K, past the edge of bulk copies"),
+    *_rows("primes-tanh", ALL, "tanh", 61, 67, 71, "primes"),
+    *_rows("n-short", FP16, "none", 64, 63, 64, "N one below a tile: the last bias is past the end"),
+    *_rows("n-over", FP16, "none", 64, 65, 64, "N one above a tile: a block with a single bias"),
+    *_rows("wide", FP16, "none", 33, 200, 48, "four tiles side by side, each with its own bias"),
+    *_rows("single-element", ALL, "none", 1, 1, 1, "M = N = K = 1"),
+    *_rows("vector-tanh", HALF, "tanh", 1, 136, 264, "M = 1, as in decoding"),
+    *_rows("skinny", FP16, "none", 16, 64, 128, "the skinny tile, one trip"),
+    *_rows("k-one", FP16, "none", 64, 64, 1, "K = 1: an outer product"),
+    *_rows("k-zero", FP16, "none", 65, 66, 0, "K = 0: gelu(bias) in every row"),
+    *_rows("trips-9-tanh", BF16, "tanh", 64, 64, 520, "more trips than twice the stages, and a tail in K"),
+    *_rows("stride-8", FP16, "none", 64, 68, 68, "rows start at multiples of 8 bytes"),
+    *_rows("far", HALF, "none", 64, 64, 256, "x far from zero: GELU is x or 0", "normal"),
+    *_rows("far-tanh", HALF, "tanh", 64, 64, 256, "x far from zero: tanh saturates", "normal"),
+    *_rows("dip", ALL, "none", 64, 72, 64, "negative results: the tanh form would not do", "in-the-dip"),
+    *_rows(
+        "dip-tanh", ALL, "tanh", 64, 72, 64, "negative results: the exact form would not do", "in-the-dip"
+    ),
+    *_rows("bias-only", FP16, "none", 66, 130, 64, "bias goes along N, from the right block", "bias-only"),
+    *_rows("cancelling", FP16, "none", 64, 64, 256, "sums near zero of large products", "cancelling"),
+    # Model shapes.
+    *_rows("llama8b-up-tanh", HALF, "tanh", 4096, 14336, 4096, "Llama-3-8B, up projection, prefill"),
+    *_rows("llama8b-up", BF16, "none", 4096, 14336, 4096, "the same, exact form"),
+    *_rows("llama8b-down-tanh", BF16, "tanh", 4096, 4096, 14336, "Llama-3-8B, down projection, prefill"),
+    *_rows("llama8b-out-16-tanh", BF16, "tanh", 16, 4096, 4096, "Llama-3-8B, 16 sequences"),
+    *_rows("dsv3-expert-down-tanh", BF16, "tanh", 128, 7168, 2048, "DeepSeek-V3, an expert, 128 tokens"),
+    *_rows("square-4096-tanh", ALL, "tanh", 4096, 4096, 4096, "bound by tensor cores"),
+)
+
+SPEC = KernelSpec(
+    name="matmul_bias_gelu",
+    program=program,
+    reference=reference,
+    cases=CASES,
+    default_schedule=default_schedule,
+    legal=legal,
+    cost=cost,
+    draws={"around-zero": around_zero, "in-the-dip": in_the_dip, "bias-only": bias_only},
+    vendor={"eager": eager, "compiled": compiled, "cublaslt": cublaslt},
+)
