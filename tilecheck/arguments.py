@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tilecheck.device import Argument
 from tilecheck.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from tilecheck.program import Parameter
+
+Argument = torch.Tensor | bool | int | float
 
 # Vectorised loads and bulk copies move 16 bytes at once, and TileLang takes base pointers to allow it: a
 # tensor that starts elsewhere is a misaligned address, which costs the whole CUDA context.

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 
 from tilecheck.arches import Arch
+from tilecheck.arguments import Argument, check_arguments
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
-
-Argument = torch.Tensor | bool | int | float
 
 
 class DeviceError(RuntimeError):
@@ -45,8 +44,7 @@ class Device(Protocol):
         """Runs `program` once, to its end; its outputs are written in place.
 
         arguments: by parameter name, a tensor or a scalar for each. Raises ValueError or TypeError where one
-        of them is not what the program expects, and `DeviceError` or `simulator.SimulationError` where the
-        run fails.
+        of them is not what the program expects, and what the class names where the run fails.
         """
 
     def describe(self) -> str:
@@ -54,7 +52,10 @@ class Device(Protocol):
 
 
 class Simulator:
-    """Runs programs on the CPU, tile by tile, as if for `arch`. Fails with `simulator.SimulationError`."""
+    """Runs programs on the CPU, tile by tile, as if for `arch`.
+
+    `run` fails with `simulator.SimulationError`, or with `simulator.Unsupported` for an unknown construct.
+    """
 
     name: Literal["simulator"] = "simulator"
     lost: str | None = None
@@ -64,7 +65,6 @@ class Simulator:
         self.torch_device = torch.device("cpu")
 
     def run(self, program: "Program", arguments: Mapping[str, Argument]) -> None:
-        from tilecheck.arguments import check_arguments
         from tilecheck.simulator import simulate
 
         ordered = check_arguments(program.parameters, arguments, self.torch_device)

@@ -25,15 +25,15 @@ class Disagreement(AssertionError):
 def agree(
     spec: KernelSpec, case: Case, device: "Device", *, seed: int, schedule: Any = None, repeat: str = ""
 ) -> dict[str, Verdict]:
-    """Runs `case` on `device` and on the simulator, one program on the same inputs, and compares each output.
+    """Runs `case` on `device` and on the simulator, one program on the same inputs, and compares the outputs.
 
     The bound is the reference's, around what the simulator gives, and one rounding more, the simulator's own
     store; without error terms it is twice the simulator's own largest error.
     seed, schedule, repeat: as for `conformance.check`, which draws the same inputs.
-    Returns the verdicts by output name, none where every output is empty. Raises Disagreement where the two differ
-    by more, or the simulator stops at a finding.
+    Returns the verdicts by output name, none where every output is empty. Raises Disagreement where the two
+    differ by more, or the simulator stops at a finding.
     """
-    from tilecheck.simulator import SimulationError, Unsupported
+    from tilecheck.simulator import SimulationError
 
     program = build_program(spec, case, device.arch, schedule)
     if all(0 in (parameter.shape or ()) for parameter in program.outputs):
@@ -41,14 +41,12 @@ def agree(
     drawn = draw_inputs(program, seed_of(spec.test_id(case), seed))
     try:
         simulated = launch(program, drawn, Simulator(device.arch)).outputs
-    except Unsupported:
-        raise
     except SimulationError as error:
         raise Disagreement(_message(program, device, str(error).splitlines(), repeat)) from error
     outputs = launch(program, drawn, device).outputs
     references = references_of(program, drawn)
-    # In place of the reference in low precision, the reference: its largest distance from what the simulator gives
-    # is the simulator's error.
+    # In place of the reference in low precision, the reference: its largest distance from what the simulator
+    # gives is the simulator's error.
     verdicts = {
         name: judge(out.cpu(), _around(simulated[name], references[name]), references[name].value)
         for name, out in outputs.items()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from tilecheck.arches import Arch, arch_of_capability
-from tilecheck.arguments import check_arguments
-from tilecheck.device import Argument, DeviceError
+from tilecheck.arguments import Argument, check_arguments
+from tilecheck.device import DeviceError
 
 if TYPE_CHECKING:
     from tilecheck.program import Program

@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import tilecheck
 
-# pytester drops the modules that only its runs import; torch does not load twice, and what the stand-ins replace
-# has to be what the next run sees. So they are imported here.
+# pytester drops the modules that only its runs import. torch does not load twice, and what a test replaces
+# has to be what the next run sees: so they are imported here.
 from tilecheck import conformance, environment, launch  # noqa: F401
 from tilecheck.arches import ARCHES
 from tilecheck.environment import Machine, why_no_gpu
@@ -85,17 +84,21 @@ tilecheck_specs = my_kernels
 """
 
 
+class FakeGpu:
+    name, arch, lost = "cuda", ARCHES["sm_90a"], None
+
+    def describe(self) -> str:
+        return "NVIDIA H200 (sm_90a)"
+
+
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Another repository with three kernels, on a machine without a GPU."""
     monkeypatch.setenv("PYTHONPATH", str(Path(tilecheck.__file__).parents[1]))
-    monkeypatch.setenv(
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
-    )  # some cost a second to load, in each of these runs
+    # Other plugins cost a second to load, in each of these runs.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(environment, "machine", lambda: BARE)
-    monkeypatch.setattr(
-        launch, "Cuda", lambda: SimpleNamespace(name="cuda", arch=ARCHES["sm_90a"], lost=None)
-    )
+    monkeypatch.setattr(launch, "Cuda", FakeGpu)
     pytester.makefile(".ini", pytest=INI)
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(**{"my_kernels": SPECS, "tests/test_correctness": MODULE})
@@ -348,7 +351,7 @@ class TestReport:
                 "kernel     dtype    cases  budget used  by",
                 "row_scale  float16      2         0.50  row-scale-tail-fp16",
                 "big        float16      1         0.02  big-small-fp16",
-                "simulated on the CPU, so no GPU conformance: it does not model *",
+                "simulated on the CPU, so no GPU conformance; not modelled: *",
             ]
         )
         assert not lines_of(result, "absolute error")

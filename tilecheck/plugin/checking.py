@@ -46,6 +46,9 @@ class Checker:
         self.device = device
         self.seed: int = option(item.config, "seed")
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.device.describe()}>"
+
     def conformance(self, row: KernelCase) -> None:
         """The kernel's outputs are those of its reference, within the bound, and it touches nothing else."""
         __tracebackhide__ = True
@@ -70,6 +73,7 @@ class Checker:
         from tilecheck.conformance import Mismatch
         from tilecheck.device import DeviceError
         from tilecheck.differential import Disagreement
+        from tilecheck.simulator import Unsupported
 
         repeat = repeat_command(self._item)
         try:
@@ -77,6 +81,8 @@ class Checker:
         except (Mismatch, Disagreement) as error:
             # The message says it all; where in the checks it was raised tells a kernel's author nothing.
             raise error.with_traceback(None) from None
+        except Unsupported as error:
+            raise AssertionError(f"{row.id} cannot be simulated: {error}\nrepeat: {repeat}") from None
         except DeviceError as error:
             raise AssertionError(f"{error}\nrepeat: {repeat}") from error
 

@@ -21,6 +21,9 @@ class KernelCase:
     def id(self) -> str:
         return self.spec.test_id(self.case)
 
+    def __repr__(self) -> str:  # pytest prints it above every failure
+        return f"<{self.spec.name}: {self.case}>"
+
 
 def row_of(item: pytest.Item) -> KernelCase | None:
     """The row that the plugin gave to this test; None for any other test."""

@@ -10,6 +10,7 @@ from tilecheck.plugin.limits import SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active, selection
 
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not active(config):
         return
@@ -28,13 +29,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for line in details(found):
             terminalreporter.write_line(line)
     if chosen.simulated and found:
-        from tilecheck.simulator import NOT_MODELLED  # here: it imports torch, which the checks have done by now
-
-        terminalreporter.write_line(
-            f"simulated on the CPU, so no GPU conformance: it does not model {NOT_MODELLED}"
-        )
+        terminalreporter.write_line(_simulated_line())
     if left_out:
         terminalreporter.write_line(_left_out_line(left_out, spelling(config, "device")))
+
+
+def _simulated_line() -> str:
+    from tilecheck.simulator import NOT_MODELLED  # here: it imports torch, which the checks have done by now
+
+    return f"simulated on the CPU, so no GPU conformance; not modelled: {NOT_MODELLED}"
 
 
 def table(found: Iterable[Record]) -> list[str]:
@@ -60,7 +63,8 @@ def details(found: Iterable[Record]) -> list[str]:
 
 def _share(record: Record) -> str:
     # Marked, since twice a measured error says less than a sum of known roundings.
-    return f"{'~' if record.empirical else ''}{record.budget_used:.2f}"
+    used = record.budget_used
+    return f"{'~' if record.empirical else ''}{used:.2f}" if used < 100 else f"{used:.3g}"
 
 
 def _left_out(report: Any) -> bool:
