@@ -1,16 +1,22 @@
 """What a launch takes for granted is checked before it, and what goes wrong in one is said plainly."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tilelang
+import tilelang.language as T
 import torch
 
 from tilecheck import launch
 from tilecheck.arches import ARCHES
 from tilecheck.arguments import check_arguments
 from tilecheck.launch import CompileError, Cuda, LaunchError, compile_program, compile_target, writes_nothing
-from tilecheck.program import Parameter, Program
+from tilecheck.program import Parameter, Program, build_program
 from tilecheck.spec import Case, KernelSpec
 
 CPU = torch.device("cpu")
@@ -161,11 +167,117 @@ def test_error_that_costs_the_context_stops_later_launches(monkeypatch: pytest.M
 
 
 def test_compiler_message_is_cut_to_its_gist(monkeypatch: pytest.MonkeyPatch) -> None:
-    import tilelang
-
     noise = RuntimeError("#include <x.h>\nint a;\nkernel.cu(3): error: identifier 'b' is undefined\nmore")
     monkeypatch.setattr(tilelang, "compile", raising(noise))
     with pytest.raises(
         CompileError, match=r"fake-row: does not compile for sm_90a: .*identifier 'b' is undefined"
     ):
         compile_program(program_of(OUT), compile_target(9, 0))
+
+
+def doubled(n: int, dtype: str) -> Any:
+    @T.prim_func
+    def program(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
+        with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                if bx * 128 + i < n:
+                    Y[bx * 128 + i] = X[bx * 128 + i] * 2
+
+    return program
+
+
+@tilelang.jit
+def doubled_and_returned(X, n: int, dtype: str):
+    X: T.Tensor((n,), dtype)
+    Y = T.empty((n,), dtype)
+    with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            if bx * 128 + i < n:
+                Y[bx * 128 + i] = X[bx * 128 + i] * 2
+    return Y
+
+
+def test_results_that_the_program_returns_are_handed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("odd", {"n": 1001}, "float32", why="a tail")
+    tensor = torch.zeros(1001)
+    prim_func = doubled_and_returned.get_tir(X=tensor, n=1001, dtype="float32")
+    assert "tilelang_out_idx" in prim_func.attrs
+    spec = KernelSpec("doubled", lambda n: None, lambda X: X * 2, (case,))
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(tilelang, "compile", lambda func, **options: seen.update(options, func=func))
+    program = Program(spec, case, ARCHES["sm_90a"], None, prim_func, ())
+    compile_program(program, compile_target(9, 0))
+    assert "tilelang_out_idx" not in seen["func"].attrs
+    assert seen["out_idx"] is None
+    assert seen["target"] == {"kind": "cuda", "arch": "sm_90a"}
+    assert "tilelang_out_idx" in prim_func.attrs
+
+
+def program_on(device: Cuda) -> Program:
+    case = Case("odd", {"n": 1001}, "float32", why="a tail")
+    spec = KernelSpec("doubled", doubled, lambda X: X * 2, (case,))
+    return build_program(spec, case, device.arch)
+
+
+@pytest.mark.gpu
+def test_program_runs_on_the_gpu() -> None:
+    device = Cuda()
+    x = torch.arange(1001.0, device=device.torch_device)
+    y = torch.zeros_like(x)
+    device.run(program_on(device), {"Y": y, "X": x})
+    assert torch.equal(y, x * 2)
+
+
+@pytest.mark.gpu
+def test_kernel_runs_on_the_current_stream() -> None:
+    device = Cuda()
+    kernel = compile_program(program_on(device), device.target)
+    x, ones = torch.zeros(1001, device=device.torch_device), torch.ones(1001, device=device.torch_device)
+    y = torch.zeros_like(x)
+    stream = torch.cuda.Stream(device.torch_device)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(
+            100_000_000
+        )  # cycles, 50 ms and more: on any other stream the kernel would see zeros
+        x.copy_(ones)
+        kernel(x, y)
+    stream.synchronize()
+    assert torch.equal(y, ones * 2)
+
+
+@pytest.mark.gpu
+def test_failed_assertion_on_the_gpu_loses_the_context_and_says_so() -> None:
+    # In a process of its own, whose CUDA context it may cost.
+    script = """
+import tilelang.language as T, torch
+from tilecheck.launch import Cuda, LaunchError
+from tilecheck.program import build_program
+from tilecheck.spec import Case, KernelSpec
+
+def failing(n, dtype):
+    @T.prim_func
+    def program(Y: T.Tensor((n,), dtype)):
+        with T.Kernel(1, threads=32) as bx:
+            T.device_assert(bx > 0)
+            for i in T.Parallel(32):
+                Y[i] = 1.0
+    return program
+
+case = Case("any", {"n": 32}, "float32", why="x")
+device = Cuda()
+program = build_program(KernelSpec("failing", failing, lambda: None, (case,)), case, device.arch)
+for _ in range(2):
+    try:
+        device.run(program, {"Y": torch.zeros(32, device=device.torch_device) if not device.lost else None})
+    except LaunchError as error:
+        print("LaunchError:", error)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    first, second = [line for line in run.stdout.splitlines() if line.startswith("LaunchError")]
+    assert "failing-any: launch failed on cuda:0" in first
+    assert "the CUDA context is lost" in first
+    assert "not launched: an earlier launch left the CUDA context unusable (failing-any" in second

@@ -132,6 +132,7 @@ class TestParametrization:
     ) -> None:
         monkeypatch.setattr(environment, "missing_packages", lambda: "tilelang is not installed")
         assert project.runpytest("--collect-only").ret == 0
+        project.makepyfile(my_kernels="import not_installed")
         result = project.runpytest()
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert result.errlines == ["ERROR: tilecheck: tilelang is not installed", ""]
@@ -325,7 +326,8 @@ class TestLimits:
 
 
 class TestReport:
-    def test_header_says_on_what(self, project: pytest.Pytester) -> None:
+    def test_header_says_on_what(self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(environment, "version", lambda package: environment.TESTED_TILELANG)
         result = project.runpytest("--seed=3")
         result.stdout.fnmatch_lines(
             [

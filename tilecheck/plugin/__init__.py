@@ -12,8 +12,8 @@ __all__ = ["Checker", "KernelCase"]
 
 pytest_plugins = (
     "tilecheck.plugin.options",
-    "tilecheck.plugin.selection",
     "tilecheck.plugin.specs",
+    "tilecheck.plugin.selection",  # its hooks come before those of specs: first what is missing
     "tilecheck.plugin.header",
     "tilecheck.plugin.parametrization",
     "tilecheck.plugin.limits",

@@ -50,7 +50,8 @@ def table(found: Iterable[Record]) -> list[str]:
     rows = [("kernel", "dtype", "cases", "budget used", "by")]
     for (kernel, dtype), members in groups.items():
         worst = max(members, key=lambda record: record.budget_used)
-        rows.append((kernel, dtype, str(len(members)), _share(worst), worst.case))
+        by = worst.case if worst.budget_used > 0 else ""
+        rows.append((kernel, dtype, str(len(members)), _share(worst), by))
     return _aligned(rows, right=(2, 3))
 
 
