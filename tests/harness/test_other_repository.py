@@ -91,7 +91,7 @@ def test_spec_is_short() -> None:
 def test_right_kernel_passes(repository: Repository) -> None:
     run = repository.pytest("-m", "correctness", "--device=simulator")
     assert run.returncode == 0, run.stdout
-    assert "3 passed, 3 skipped" in run.stdout  # the comparison with a GPU has none here
+    assert "3 passed, 1 skipped" in run.stdout  # the comparison with a GPU has none here
     assert re.search(r"^gemm +float16 +2 ", run.stdout, re.MULTILINE)
     assert "simulated on the CPU, so no GPU conformance" in run.stdout
 
