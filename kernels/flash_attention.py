@@ -1,20 +1,21 @@
-"""Exact attention in one pass over the keys (FlashAttention, forward).
+"""Exact attention in one pass over the keys: FlashAttention, forward.
 
-    Out[b, h] = softmax(Q[b, h] @ K[b, g].T / sqrt(head_dim)) @ V[b, g]        with g = h // (heads // kv_heads)
+    Out[b, h] = softmax(Q[b, h] @ K[b, g].T / sqrt(head_dim)) @ V[b, g],   g = h // (heads // kv_heads)
 
 Contract
-    Q, Out: (batch, heads, q_len, head_dim); K, V: (batch, kv_heads, k_len, head_dim); fp16 or bf16, accumulated in
-    fp32. Any lengths; head_dim a multiple of 16; heads a multiple of kv_heads (grouped queries share a key head).
-    causal: query i sees key j where j <= i + k_len - q_len. The last query sees every key: the mask is aligned to
-    the bottom right, as in FlashAttention 2.1 and later. torch's `is_causal=True` aligns to the top left (j <= i),
-    which is the same only where q_len == k_len; torch's `causal_lower_right` bias is this one.
-    A query that sees no key (the first q_len - k_len of them, causal), or only scores of -inf, gives zeros.
+    Q, Out: (batch, heads, q_len, head_dim); K, V: (batch, kv_heads, k_len, head_dim); fp16 or bf16, sums in
+    fp32. Lengths are free; head_dim is a multiple of 16 up to 256; heads is a multiple of kv_heads, and
+    consecutive query heads share a key head (grouped queries).
+    causal: query i sees key j where j <= i + k_len - q_len, so that the last query sees every key: the mask
+    is aligned to the bottom right, as in FlashAttention 2.1 and later. `is_causal=True` of torch aligns it
+    to the top left (j <= i), which is the same only for q_len == k_len; its `causal_lower_right` is this.
+    A query that sees no key (causal, the first q_len - k_len) or only scores of -inf gives zeros.
 
 Tiling
-    A block owns `block_m` queries of one head and walks over the keys in tiles of `block_n`. Scores, weights and the
-    output's accumulator stay in registers, so no q_len x k_len matrix ever reaches memory. Each query carries the
-    maximum and the sum of the weights it has seen; a tile that raises the maximum rescales what is accumulated
-    (Milakov and Gimelshein, arXiv:1805.02867; Dao, arXiv:2307.08691).
+    A block owns `block_m` queries of one head and walks over the keys, `block_n` at a time. Scores, weights
+    and output stay in registers: no q_len x k_len matrix reaches memory. Each query carries the largest
+    score and the sum of the weights so far; where a tile raises the former, what has been accumulated is
+    rescaled (Milakov and Gimelshein, arXiv:1805.02867; Dao, arXiv:2307.08691).
 """
 
 import itertools
@@ -32,8 +33,8 @@ from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 @dataclass(frozen=True)
 class Schedule:
-    """block_m, block_n: queries and keys of a tile.  stages: key tiles in flight, 0 loads without a pipeline.
-    threads: those that compute; a pipeline on an architecture with bulk copies adds 128 that load."""
+    """block_m, block_n: queries and keys of a tile.  stages: tiles of keys in flight; 0: no pipeline.
+    threads: that compute; where there are bulk copies, a pipeline adds 128 that load."""
 
     block_m: int
     block_n: int
@@ -42,12 +43,12 @@ class Schedule:
 
 
 def default_schedule(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
-    """Tiles whose accumulators fit in registers without spilling, as deep a pipeline as the compiler can build."""
+    """Tiles that fit in registers without a spill, and the deepest pipeline that still pays."""
     if arch.capability == (9, 0):
         block_n = 128 if head_dim <= 128 else 64
         return Schedule(64, block_n, 2, 128) if q_len <= 64 else Schedule(128, block_n, 2, 256)
     block_n = 64 if head_dim <= 64 else 32
-    stages = 2 if arch.bulk_copy or not (causal or head_dim > 128) else 1  # why not causal: see `legal`
+    stages = 2 if arch.bulk_copy or (not causal and head_dim <= 128) else 1  # causal: see `legal`
     return Schedule(64, block_n, stages, 128)
 
 
@@ -60,45 +61,47 @@ def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
     if heads % kv_heads:
         raise ValueError(f"heads={heads} is no multiple of kv_heads={kv_heads}")
     if not 0 < head_dim <= 256 or head_dim % 16:
-        raise ValueError(f"head_dim={head_dim} must be a multiple of 16 (the K of one mma) up to 256")
-    if not 0 < block_m <= 256 or not 0 < block_n <= 256 or block_n % 16:
-        raise ValueError(f"tile {block_m}x{block_n}: block_n must be a multiple of 16, and no side exceed 256 (a TMA box)")
+        raise ValueError(f"head_dim={head_dim} must be a multiple of 16, an mma's K, up to 256")
+    if not 0 < block_n <= 256 or block_n % 16:
+        raise ValueError(f"block_n={block_n} must be a multiple of 16, an mma's K, up to 256, a TMA box")
 
-    # The warp that owns a row rescales its output and feeds its weights back to the tensor core.
-    warps = threads // 32
-    if threads <= 0 or threads % 32 or block_m % (16 * warps):
-        raise ValueError(f"block_m={block_m} must give each of the {threads}/32 warps whole tiles of 16 rows")
-    # Groups of four warps issue wgmma (Hopper) and pass registers from loading to computing threads (setmaxnreg).
+    # A warp owns its queries' scores, weights and output, as tiles of 16 rows.
+    if threads <= 0 or threads % 32:
+        raise ValueError(f"threads={threads} must be whole warps of 32")
+    if not 0 < block_m <= 256 or block_m % (threads // 2):
+        raise ValueError(f"block_m={block_m} must give each warp of {threads} threads 16 rows or a multiple")
+    # Four warps together issue wgmma, and hand registers from loading to computing threads (setmaxnreg).
     if arch.bulk_copy and threads % 128:
-        raise ValueError(f"threads={threads} must be a multiple of 128 on {arch.name}, which works by warp groups")
+        raise ValueError(f"threads={threads} must be whole groups of 128 on {arch.name}")
     loaders = 128 if arch.bulk_copy and stages > 0 else 0
     if threads + loaders > arch.max_threads:
-        raise ValueError(f"threads={threads} and {loaders} that load exceed the {arch.max_threads} of a block")
+        raise ValueError(f"threads={threads} and {loaders} that load are more than {arch.max_threads}")
 
     if stages < 0:
         raise ValueError(f"stages={stages} is negative")
     if stages >= 2 and case.flags["causal"] and not arch.bulk_copy:
         raise ValueError(
-            f"stages={stages} with causal on {arch.name}: TileLang 0.1.15 cannot build a cp.async pipeline of two or "
-            "more stages over a trip count known only at run time ('Downcast from tirx.Sub to ir.IntImm failed')"
+            f"stages={stages} with causal on {arch.name}: TileLang 0.1.15 cannot pipeline cp.async over a "
+            "trip count known only at run time ('Downcast from tirx.Sub to ir.IntImm failed'); use 0 or 1"
         )
-    # Out's tile takes the place of Q's, which is dead by then.
+    # Every stage holds a tile of K and one of V; the tile of Out takes the place of Q's.
     shared = (block_m + max(stages, 1) * 2 * block_n) * head_dim * element(case.dtype).bytes
     if shared > arch.shared_per_block:
         raise ValueError(
-            f"{schedule} needs {shared} bytes of shared memory at head_dim={head_dim}; {arch.name} has "
-            f"{arch.shared_per_block}"
+            f"{schedule} takes {shared} bytes of shared memory at head_dim={head_dim}; "
+            f"{arch.name} has {arch.shared_per_block}"
         )
 
 
 def program(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, block_m, block_n, stages, threads):
     import tilelang.language as T
 
-    scale = math.log2(math.e) / math.sqrt(head_dim)  # weights are powers of two: exp2 is one instruction, exp is two
+    scale = math.log2(math.e) / math.sqrt(head_dim)  # weights as powers of 2, which is one instruction
+    by_rows = T.GemmWarpPolicy.FullRow  # a query's scores, weights and output are all of one warp
     q_tiles = math.ceil(q_len / block_m)
 
     def visible(query):
-        """The number of keys that `query` sees; they are the first ones."""
+        """How many keys a query sees: the first ones."""
         return query + 1 + k_len - q_len if causal else k_len
 
     @T.prim_func
@@ -115,92 +118,96 @@ def program(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, block
             out_shared = T.alloc_shared((block_m, head_dim), dtype)
             scores = T.alloc_fragment((block_m, block_n), "float32")
             weights = T.alloc_fragment((block_m, block_n), dtype)
-            acc = T.alloc_fragment((block_m, head_dim), "float32")
-            top = T.alloc_fragment((block_m,), "float32")  # the largest score so far
+            out = T.alloc_fragment((block_m, head_dim), "float32")
+            top = T.alloc_fragment((block_m,), "float32")  # largest score so far
             old_top = T.alloc_fragment((block_m,), "float32")
             rescale = T.alloc_fragment((block_m,), "float32")
-            total = T.alloc_fragment((block_m,), "float32")  # the sum of the weights so far
+            total = T.alloc_fragment((block_m,), "float32")  # sum of the weights so far
             tile_total = T.alloc_fragment((block_m,), "float32")
 
-            q0 = (q_tiles - 1 - tile) * block_m  # the last queries see most keys: start with them
+            # The last queries see most keys: start with them.
+            q0 = (q_tiles - 1 - tile) * block_m
             group = head // (heads // kv_heads)
             T.copy(Q[b, head, q0 : q0 + block_m, :], q_shared)
-            T.clear(acc)
+            T.clear(out)
             T.clear(total)
-            # Not -inf: of a query that has seen no key, exp2 would get (-inf) - (-inf).
-            T.fill(top, T.min_value("float32"))
+            T.fill(top, T.min_value("float32"))  # not -inf: exp2 must not get (-inf) - (-inf)
 
-            # At least one tile, if only to be masked: the loop is what waits for the copy of Q.
-            last = T.min(T.max(visible(q0 + block_m - 1), 1), k_len)
-            for k in T.Pipelined(T.ceildiv(last, block_n), num_stages=stages):
-                T.copy(K[b, group, k * block_n : (k + 1) * block_n, :], k_shared)
-                T.gemm(q_shared, k_shared, scores, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            # One tile at least, even if all of it is hidden: only the loop waits for the copy of Q.
+            keys = T.min(T.max(visible(q0 + block_m - 1), 1), k_len)
+            for k in T.Pipelined(T.ceildiv(keys, block_n), num_stages=stages):
+                k0 = k * block_n
+                T.copy(K[b, group, k0 : k0 + block_n, :], k_shared)
+                T.gemm(q_shared, k_shared, scores, transpose_B=True, clear_accum=True, policy=by_rows)
 
-                # Hide keys beyond the diagonal, and the zeros that a copy puts past the end.
-                if (k + 1) * block_n > visible(q0):
+                # Hide what lies past the diagonal, and the zeros that a copy puts past the last key.
+                if k0 + block_n > visible(q0):
                     for i, j in T.Parallel(block_m, block_n):
-                        seen = k * block_n + j < visible(q0 + i)
+                        seen = k0 + j < visible(q0 + i)
                         scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity("float32"))
 
-                # Weights relative to the new maximum; what is accumulated follows it.
+                # Scores to weights, relative to the largest so far.
                 T.copy(top, old_top)
                 T.reduce_max(scores, top, dim=1, clear=False)
-                for i in T.Parallel(block_m):
-                    rescale[i] = T.exp2((old_top[i] - top[i]) * scale)
                 for i, j in T.Parallel(block_m, block_n):
                     scores[i, j] = T.exp2(scores[i, j] * scale - top[i] * scale)
+                T.copy(scores, weights)
+
+                # What has been accumulated follows the new maximum.
                 T.reduce_sum(scores, tile_total, dim=1)
                 for i in T.Parallel(block_m):
+                    rescale[i] = T.exp2((old_top[i] - top[i]) * scale)
                     total[i] = total[i] * rescale[i] + tile_total[i]
                 for i, j in T.Parallel(block_m, head_dim):
-                    acc[i, j] *= rescale[i]
+                    out[i, j] *= rescale[i]
 
-                T.copy(scores, weights)
-                T.copy(V[b, group, k * block_n : (k + 1) * block_n, :], v_shared)
-                T.gemm(weights, v_shared, acc, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(V[b, group, k0 : k0 + block_n, :], v_shared)
+                T.gemm(weights, v_shared, out, policy=by_rows)
 
-            # Normalise once, at the end; a query that saw no key has total 0.
+            # Normalise once; a query that saw no key has a total of 0.
             for i in T.Parallel(block_m):
                 total[i] = T.if_then_else(total[i] == 0.0, 0.0, 1.0 / total[i])
             for i, j in T.Parallel(block_m, head_dim):
-                acc[i, j] *= total[i]
-            T.copy(acc, out_shared)
+                out[i, j] *= total[i]
+            T.copy(out, out_shared)
             T.copy(out_shared, Out[b, head, q0 : q0 + block_m, :])
 
     return flash_attention
 
 
-
-_LOST_WEIGHT = {"float16": 2.0**-25, "bfloat16": 2.0**-126}
-"""How far a weight too small for the format may be off: fp16 has subnormals 2^-24 apart, exp2 flushes below 2^-126."""
+SMALL_WEIGHT_ERROR = {"float16": 2.0**-25, "bfloat16": 2.0**-126}
+"""Rounding of a weight below the format's normal range: half the distance of fp16's subnormals; with bf16
+exp2 is what ends the range, which flushes fp32's subnormals to zero."""
 
 
 def reference(Q, K, V, causal, dtype):
-    value, cast, lost, moved = (torch.empty_like(Q) for _ in range(4))
+    value, cast, small, moved = (torch.empty_like(Q) for _ in range(4))
     free = torch.zeros_like(Q, dtype=torch.bool)
     group = Q.shape[1] // K.shape[1]
-    for b, h in itertools.product(range(Q.shape[0]), range(Q.shape[1])):  # one head's scores fit, all heads' do not
-        q, k, v = Q[b, h], K[b, h // group], V[b, h // group]
-        weights, score_error, hidden = _weights(q, k, causal)
+    # Head by head: the scores of one fit in memory, those of all may not.
+    for b, h in itertools.product(range(Q.shape[0]), range(Q.shape[1])):
+        v = V[b, h // group]
+        weights, exponent_error, hidden = _weights(Q[b, h], K[b, h // group], causal)
         value[b, h] = weights @ v
         cast[b, h] = weights @ v.abs()
-        lost[b, h] = weights.amax(1, keepdim=True) * ((~hidden).to(v.dtype) @ v.abs())
-        shifted = weights * torch.expm1(score_error)
-        moved[b, h] = shifted @ v.abs() + shifted.sum(1, keepdim=True) * cast[b, h]
-        if not v.isfinite().all():  # weight 0 times infinity is NaN, but only in a tile that is not skipped
+        small[b, h] = weights.amax(1, keepdim=True) * ((~hidden).to(v.dtype) @ v.abs())
+        weight_error = (weights * torch.expm1(exponent_error)).clamp_(max=1.0)
+        moved[b, h] = weight_error @ v.abs() + weight_error.sum(1, keepdim=True) * cast[b, h]
+        if not v.isfinite().all():
+            # 0 * inf is NaN in a tile that is computed and nothing in one that is skipped.
             free[b, h] = (weights < 2.0**-24).to(v.dtype) @ (~v.isfinite()).to(v.dtype) > 0
     steps = K.shape[2] / 16 + 4
     terms = (
         Term(f"weights rounded to {dtype}", element(dtype).unit, cast),
-        Term("weights too small for the format", _LOST_WEIGHT[dtype], lost),
-        Term("sums over the keys, rescaling and exp2 in fp32", (2 * steps + 8) * 2.0**-24, cast),
-        Term("scores in fp32", 1.0, moved),
+        Term("weights below the normal range", SMALL_WEIGHT_ERROR[dtype], small),
+        Term("sums over the keys, rescaling and exp2", (2 * steps + 8) * 2.0**-24, cast),
+        Term("scores", 1.0, moved),
     )
     return Reference(value, terms, open=free)
 
 
 def _weights(q, k, causal):
-    """Of one head, each (q_len, k_len): the normalised weights, the error of their exponents, and which are hidden."""
+    """Of one head, each (q_len, k_len): normalised weights, the error of their exponents, what is hidden."""
     (q_len, head_dim), k_len = q.shape, k.shape[0]
     scale = head_dim**-0.5
     query = torch.arange(q_len, device=q.device)[:, None]
@@ -212,16 +219,17 @@ def _weights(q, k, causal):
     weights = torch.exp(scores - top)
     total = weights.sum(1, keepdim=True)
     weights /= total.masked_fill(total == 0, 1.0)
+    # head_dim / 16 steps of the tensor core, each rounding (or truncating) twice; then scale and subtraction.
     error = (q.abs() @ k.T.abs()) * (scale * (head_dim / 16 + 4) * 2 * 2.0**-24)
     error += (scores.abs() + top.abs()) * 2 * 2.0**-24
     return weights, error.masked_fill_(weights == 0, 0.0), hidden
 
 
 def cost(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype):
-    """Two products over the visible pairs of query and key; exponentials are not counted."""
-    seen = (min(max(query + 1 + k_len - q_len, 0), k_len) if causal else k_len for query in range(q_len))
+    """Two products over the pairs of query and key that see each other; exponentials do not count."""
+    pairs = sum(min(max(i + 1 + k_len - q_len, 0), k_len) if causal else k_len for i in range(q_len))
     elements = 2 * batch * head_dim * (heads * q_len + kv_heads * k_len)
-    return Cost(4 * batch * heads * head_dim * sum(seen), elements * element(dtype).bytes)
+    return Cost(4 * batch * heads * head_dim * pairs, elements * element(dtype).bytes)
 
 
 def cudnn(Q, K, V, causal):
@@ -233,22 +241,23 @@ def flash_attention_2(Q, K, V, causal):
 
 
 def _sdpa(backend, Q, K, V, causal):
-    aligned = Q.shape[2] == K.shape[2]
-    bias = causal_lower_right(Q.shape[2], K.shape[2]) if causal and not aligned else None
+    q_len, k_len = Q.shape[2], K.shape[2]
+    top_left = causal and q_len == k_len
+    bias = causal_lower_right(q_len, k_len) if causal and not top_left else None
     with sdpa_kernel(backend):
         return torch.nn.functional.scaled_dot_product_attention(
-            Q, K, V, attn_mask=bias, is_causal=causal and aligned, enable_gqa=Q.shape[1] != K.shape[1]
+            Q, K, V, attn_mask=bias, is_causal=top_left, enable_gqa=Q.shape[1] != K.shape[1]
         )
 
 
 def last_key_dominates(Q, K):
-    """Scores rise by 3 from key to key, up to -3: each query's last visible key outweighs the others together. The
-    next one, hidden or a zero past the end, would outweigh it; and each tile raises the maximum by hundreds."""
+    """Scores rise by 3 a key, up to -3: the last key a query sees outweighs all others together, and would
+    be outweighed by the next one, which is hidden, or zero and past the end."""
     return _ramp(Q, K, step=3.0)
 
 
 def rising_scores(Q, K):
-    """Scores rise by 0.05 from key to key: each tile raises the maximum, and what went before still counts."""
+    """Scores rise by 0.05 a key: each tile raises the maximum, and the tiles before it still count."""
     return _ramp(Q, K, step=0.05)
 
 
@@ -261,7 +270,7 @@ def _ramp(Q, K, step):
 
 
 def attention_sink(Q, K, V):
-    """The first key has weight 1, every other e^-11, and V is positive: a 16-bit accumulator drops all but the first."""
+    """Weight 1 for the first key, e^-11 for the others, V positive: fp16 sums stop growing at the first."""
     Q, K = torch.zeros_like(Q), torch.zeros_like(K)
     Q[..., 0] = 11 * math.sqrt(Q.shape[-1])
     K[..., 0, 0] = 1
@@ -276,87 +285,97 @@ def huge_scores(Q, K):
     return {"Q": Q * 100, "K": K * 100}
 
 
-def nan_key(K):
-    """One key is NaN: queries that see it are NaN, and no other."""
-    K = K.clone()
+def special_values(Q, K, V):
+    """A NaN key, an infinite value, an infinite query: each spoils the outputs that it reaches, no other."""
+    Q, K, V = Q.clone(), K.clone(), V.clone()
+    Q[:, :, Q.shape[2] // 8, 0] = math.inf
+    V[:, :, K.shape[2] // 4, 0] = -math.inf
     K[:, :, K.shape[2] // 2] = math.nan
-    return {"K": K}
+    return {"Q": Q, "K": K, "V": V}
+
+
+def _dims(q_len, k_len=None, head_dim=64, batch=1, heads=1, kv_heads=None):
+    lengths = {"q_len": q_len, "k_len": k_len or q_len, "head_dim": head_dim}
+    return {"batch": batch, "heads": heads, "kv_heads": kv_heads or heads, **lengths}
 
 
 F16, B16, BOTH = ("float16",), ("bfloat16",), ("float16", "bfloat16")
 FULL, CAUSAL = {"causal": False}, {"causal": True}
-
-
-def _dims(q_len, k_len=None, head_dim=64, batch=1, heads=1, kv_heads=None):
-    return dict(
-        batch=batch, heads=heads, kv_heads=kv_heads or heads, q_len=q_len, k_len=k_len or q_len, head_dim=head_dim
-    )
-
+rows = Case.per_dtype
 
 CASES = (
-    # Lengths around the tiles of 64 and 128, and primes; both masks.
-    *Case.per_dtype(F16, "len-1", _dims(1), "one query, one key", FULL),
-    *Case.per_dtype(F16, "len-1-causal", _dims(1), "one query, one key", CAUSAL),
-    *Case.per_dtype(F16, "len-17", _dims(17), "less than one tile", FULL),
-    *Case.per_dtype(F16, "len-17-causal", _dims(17), "less than one tile", CAUSAL),
-    *Case.per_dtype(F16, "len-63", _dims(63), "tile of 64, minus 1", FULL),
-    *Case.per_dtype(F16, "len-63-causal", _dims(63), "tile of 64, minus 1", CAUSAL),
-    *Case.per_dtype(F16, "len-64", _dims(64), "one whole tile of 64", FULL),
-    *Case.per_dtype(F16, "len-64-causal", _dims(64), "one whole tile of 64, all of it diagonal", CAUSAL),
-    *Case.per_dtype(F16, "len-65", _dims(65), "tile of 64, plus 1", FULL),
-    *Case.per_dtype(F16, "len-65-causal", _dims(65), "tile of 64, plus 1", CAUSAL),
-    *Case.per_dtype(F16, "len-127", _dims(127), "tile of 128, minus 1", FULL),
-    *Case.per_dtype(F16, "len-127-causal", _dims(127), "tile of 128, minus 1", CAUSAL),
-    *Case.per_dtype(BOTH, "len-128", _dims(128), "one whole tile of 128: pipeline trip count 1 (tilelang #2566)", FULL),
-    *Case.per_dtype(BOTH, "len-128-causal", _dims(128), "one whole tile of 128: trip count 1 (tilelang #2566)", CAUSAL),
-    *Case.per_dtype(F16, "len-129", _dims(129), "tile of 128, plus 1: last tile has one query and one key", FULL),
-    *Case.per_dtype(F16, "len-129-causal", _dims(129), "tile of 128, plus 1, on the diagonal", CAUSAL),
-    *Case.per_dtype(F16, "len-256", _dims(256), "trip count 2: no tile needs a mask", FULL),
-    *Case.per_dtype(B16, "len-257-causal", _dims(257), "prime; trip count 3", CAUSAL),
-    *Case.per_dtype(BOTH, "len-296", _dims(296), "length of tilelang #1213", FULL),
-    *Case.per_dtype(BOTH, "len-296-causal", _dims(296), "length of tilelang #1213", CAUSAL),
-    # Query and key lengths that differ.
-    *Case.per_dtype(F16, "decode", _dims(1, 257), "one query, prime number of keys", FULL),
-    *Case.per_dtype(B16, "decode-causal", _dims(1, 257), "one query sees all keys only if aligned bottom right", CAUSAL),
-    *Case.per_dtype(F16, "more-keys", _dims(65, 200), "tails of queries and of keys differ", FULL),
-    *Case.per_dtype(BOTH, "more-keys-causal", _dims(100, 228), "causal with few queries (tilelang #864)", CAUSAL),
-    *Case.per_dtype(F16, "more-queries", _dims(200, 65), "tails of queries and of keys differ", FULL),
-    *Case.per_dtype(BOTH, "more-queries-causal", _dims(228, 100), "the first 128 queries see no key: zeros", CAUSAL),
-    *Case.per_dtype(F16, "blind-tiles-causal", _dims(300, 40), "whole tiles of queries see no key: zeros", CAUSAL),
-    *Case.per_dtype(F16, "one-key-causal", _dims(129, 1), "only the last query sees a key", CAUSAL),
+    # Lengths around the tiles of 64 and 128, with either mask.
+    *rows(F16, "len-1", _dims(1), "one query, one key", FULL),
+    *rows(F16, "len-1-causal", _dims(1), "one query, one key", CAUSAL),
+    *rows(F16, "len-17", _dims(17), "prime, less than a tile", FULL),
+    *rows(F16, "len-17-causal", _dims(17), "prime, less than a tile", CAUSAL),
+    *rows(F16, "len-63", _dims(63), "tile of 64, less 1", FULL),
+    *rows(F16, "len-63-causal", _dims(63), "tile of 64, less 1", CAUSAL),
+    *rows(F16, "len-64", _dims(64), "one tile of 64", FULL),
+    *rows(F16, "len-64-causal", _dims(64), "one tile of 64, on the diagonal", CAUSAL),
+    *rows(F16, "len-65", _dims(65), "tile of 64, and 1", FULL),
+    *rows(F16, "len-65-causal", _dims(65), "tile of 64, and 1", CAUSAL),
+    *rows(F16, "len-127", _dims(127), "tile of 128, less 1; prime", FULL),
+    *rows(F16, "len-127-causal", _dims(127), "tile of 128, less 1; prime", CAUSAL),
+    *rows(BOTH, "len-128", _dims(128), "one tile: trip count 1 (tilelang #2566)", FULL),
+    *rows(BOTH, "len-128-causal", _dims(128), "one tile: trip count 1 (tilelang #2566)", CAUSAL),
+    *rows(F16, "len-129", _dims(129), "tile of 128, and 1: the last one has one row", FULL),
+    *rows(F16, "len-129-causal", _dims(129), "tile of 128, and 1: the last one has one row", CAUSAL),
+    *rows(F16, "len-256", _dims(256), "trip count 2, nothing to mask", FULL),
+    *rows(B16, "len-257-causal", _dims(257), "trip count 3; prime", CAUSAL),
+    *rows(BOTH, "len-296", _dims(296), "tilelang #1213", FULL),
+    *rows(BOTH, "len-296-causal", _dims(296), "tilelang #1213", CAUSAL),
+    # Lengths that differ.
+    *rows(F16, "decode", _dims(1, 257), "one query, a prime number of keys", FULL),
+    *rows(B16, "decode-causal", _dims(1, 257), "the one query sees all, if aligned bottom right", CAUSAL),
+    *rows(F16, "more-keys", _dims(65, 200), "different tails", FULL),
+    *rows(BOTH, "more-keys-causal", _dims(100, 228), "fewer queries, causal (tilelang #864)", CAUSAL),
+    *rows(F16, "more-queries", _dims(200, 65), "different tails", FULL),
+    *rows(BOTH, "more-queries-causal", _dims(228, 100), "128 queries see no key: zeros", CAUSAL),
+    *rows(F16, "blind-tiles-causal", _dims(300, 40), "whole tiles of queries see no key", CAUSAL),
+    *rows(F16, "one-key-causal", _dims(129, 1), "only the last query sees a key", CAUSAL),
     # Heads, batches, head dims.
-    *Case.per_dtype(F16, "grouped", _dims(70, heads=4, kv_heads=2), "two query heads share a key head", FULL),
-    *Case.per_dtype(B16, "grouped-causal", _dims(70, heads=6, kv_heads=2, batch=2), "grouped and batched", CAUSAL),
-    *Case.per_dtype(F16, "multi-query-causal", _dims(70, heads=3, kv_heads=1), "all heads share one key head", CAUSAL),
-    *Case.per_dtype(F16, "batch", _dims(130, 67, batch=2, heads=2), "a tail must not read the next head's rows", FULL),
-    *Case.per_dtype(F16, "dim-16-causal", _dims(100, head_dim=16), "smallest head dim: one mma deep", CAUSAL),
-    *Case.per_dtype(B16, "dim-80", _dims(100, head_dim=80), "head dim with the narrowest shared-memory swizzle", FULL),
-    *Case.per_dtype(BOTH, "dim-96", _dims(150, head_dim=96), "head dim that is no power of two", FULL),
-    *Case.per_dtype(F16, "dim-96-causal", _dims(150, head_dim=96), "head dim that is no power of two", CAUSAL),
-    *Case.per_dtype(B16, "dim-128", _dims(200, head_dim=128), "the common head dim", FULL),
-    *Case.per_dtype(BOTH, "dim-128-causal", _dims(200, head_dim=128), "the common head dim", CAUSAL),
-    *Case.per_dtype(F16, "dim-256", _dims(150, head_dim=256), "the largest head dim, with narrower key tiles", FULL),
-    *Case.per_dtype(B16, "dim-256-causal", _dims(150, head_dim=256), "the largest head dim", CAUSAL),
+    *rows(F16, "grouped", _dims(70, heads=4, kv_heads=2), "pairs of heads share keys", FULL),
+    *rows(B16, "grouped-causal", _dims(70, batch=2, heads=6, kv_heads=2), "the same, batched", CAUSAL),
+    *rows(F16, "multi-query-causal", _dims(70, heads=3, kv_heads=1), "all heads share keys", CAUSAL),
+    *rows(F16, "batch", _dims(130, 67, batch=2, heads=2), "a tail ends before the next head", FULL),
+    *rows(F16, "dim-16-causal", _dims(100, head_dim=16), "smallest head dim, one mma deep", CAUSAL),
+    *rows(B16, "dim-80", _dims(100, head_dim=80), "head dim with the narrowest swizzle", FULL),
+    *rows(BOTH, "dim-96", _dims(150, head_dim=96), "head dim that is no power of two", FULL),
+    *rows(F16, "dim-96-causal", _dims(150, head_dim=96), "head dim that is no power of two", CAUSAL),
+    *rows(B16, "dim-128", _dims(200, head_dim=128), "the common head dim", FULL),
+    *rows(BOTH, "dim-128-causal", _dims(200, head_dim=128), "the common head dim", CAUSAL),
+    *rows(F16, "dim-256", _dims(150, head_dim=256), "largest head dim, smaller tiles of keys", FULL),
+    *rows(B16, "dim-256-causal", _dims(150, head_dim=256), "largest head dim", CAUSAL),
     # Inputs where a small wrong shows.
-    *Case.per_dtype(BOTH, "last-key", _dims(200), "a tail that is dropped, or not masked", FULL, "last-key"),
-    *Case.per_dtype(BOTH, "last-key-causal", _dims(200), "a diagonal off by one", CAUSAL, "last-key"),
-    *Case.per_dtype(F16, "last-key-more-keys", _dims(90, 200), "a diagonal off by one", CAUSAL, "last-key"),
-    *Case.per_dtype(F16, "rising", _dims(100, 600), "rescaling in every tile", FULL, "rising"),
-    *Case.per_dtype(B16, "rising-causal", _dims(300), "rescaling in every tile", CAUSAL, "rising"),
-    *Case.per_dtype(BOTH, "sink", _dims(64, 1000), "accumulation in 16 bits", FULL, "sink"),
-    *Case.per_dtype(BOTH, "large-scores", _dims(140), "scores of standard deviation 32", FULL, "large-scores"),
-    *Case.per_dtype(F16, "huge-scores", _dims(140), "scores of standard deviation 10^4", CAUSAL, "huge-scores"),
-    *Case.per_dtype(F16, "one-hot", _dims(130), "single elements select rows and columns", FULL, "one-hot"),
-    *Case.per_dtype(F16, "cancelling", _dims(130), "products that cancel in a score", FULL, "cancelling"),
-    *Case.per_dtype(F16, "integers-causal", _dims(130), "many scores tie", CAUSAL, "integers"),
-    *Case.per_dtype(F16, "nan-key-causal", _dims(200), "NaN reaches those that see it, only", CAUSAL, "nan-key"),
+    *rows(BOTH, "last-key", _dims(200), "tail dropped, or not masked", FULL, "last-key"),
+    *rows(BOTH, "last-key-causal", _dims(200), "diagonal off by one", CAUSAL, "last-key"),
+    *rows(F16, "last-key-more-keys", _dims(90, 200), "diagonal off by one", CAUSAL, "last-key"),
+    *rows(F16, "rising", _dims(100, 600), "every tile rescales", FULL, "rising"),
+    *rows(B16, "rising-causal", _dims(300), "every tile rescales", CAUSAL, "rising"),
+    *rows(BOTH, "sink", _dims(64, 1000), "sums in 16 bits", FULL, "sink"),
+    *rows(BOTH, "large-scores", _dims(140), "scores in the tens", FULL, "large-scores"),
+    *rows(F16, "huge-scores", _dims(140), "scores in the ten thousands", CAUSAL, "huge-scores"),
+    *rows(F16, "one-hot", _dims(130), "queries that pick a column of the keys", FULL, "one-hot"),
+    *rows(F16, "cancelling", _dims(130), "products that cancel within a score", FULL, "cancelling"),
+    *rows(F16, "integers-causal", _dims(130), "scores that tie", CAUSAL, "integers"),
+    *rows(BOTH, "special-causal", _dims(200), "NaN and infinity spread as far as seen", CAUSAL, "special"),
     # Model shapes.
-    *Case.per_dtype(BOTH, "model-4x32x512", _dims(512, head_dim=128, batch=4, heads=32), "model shape", FULL),
-    *Case.per_dtype(BOTH, "model-2x32x2048-causal", _dims(2048, head_dim=128, batch=2, heads=32), "model shape", CAUSAL),
-    *Case.per_dtype(F16, "model-1x64x2048", _dims(2048, head_dim=128, heads=64), "model shape", FULL),
-    *Case.per_dtype(F16, "model-1x64x2048-causal", _dims(2048, head_dim=128, heads=64), "model shape", CAUSAL),
-    *Case.per_dtype(B16, "llama8b-8k-causal", _dims(8192, head_dim=128, heads=32, kv_heads=8), "Llama-3-8B", CAUSAL),
+    *rows(BOTH, "model-4x32x512", _dims(512, None, 128, 4, 32), "model shape, short", FULL),
+    *rows(BOTH, "model-2x32x2048-causal", _dims(2048, None, 128, 2, 32), "model shape, prefill", CAUSAL),
+    *rows(F16, "model-1x64x2048", _dims(2048, None, 128, 1, 64), "model shape, many heads", FULL),
+    *rows(F16, "model-1x64x2048-causal", _dims(2048, None, 128, 1, 64), "model shape, many heads", CAUSAL),
+    *rows(B16, "llama8b-8k-causal", _dims(8192, None, 128, 1, 32, 8), "Llama-3-8B, whole context", CAUSAL),
 )
+
+DRAWS = {
+    "last-key": last_key_dominates,
+    "rising": rising_scores,
+    "sink": attention_sink,
+    "large-scores": large_scores,
+    "huge-scores": huge_scores,
+    "special": special_values,
+}
 
 SPEC = KernelSpec(
     name="flash_attention",
@@ -366,14 +385,7 @@ SPEC = KernelSpec(
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={
-        "last-key": last_key_dominates,
-        "rising": rising_scores,
-        "sink": attention_sink,
-        "large-scores": large_scores,
-        "huge-scores": huge_scores,
-        "nan-key": nan_key,
-    },
+    draws=DRAWS,
     vendor={"cudnn": cudnn, "flash-attention-2": flash_attention_2},
-    pass_configs={"tl.enable_fast_math": True},
+    pass_configs={"tl.enable_fast_math": True},  # exp2 as one ex2.approx.ftz, whose error the terms count
 )

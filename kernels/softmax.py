@@ -3,14 +3,14 @@
     Y[i, j] = exp(X[i, j] - max_j X[i, j]) / sum_j exp(X[i, j] - max_j X[i, j])
 
 Contract
-    X, Y: (M, N), fp32, fp16 or bf16, computed in fp32. Special values as in torch: a row that holds NaN or +inf, or
-    nothing but -inf, is NaN throughout; elsewhere -inf gives 0. The maximum is subtracted before anything is scaled,
-    so rows near 1e4 lose nothing.
+    X, Y: (M, N), fp32, fp16 or bf16, computed in fp32. As in torch, a row that holds NaN or +inf, or only
+    -inf, is NaN throughout; any other -inf gives 0. The maximum is subtracted before anything is scaled, so
+    that values of 1e4 cost no accuracy.
 
 Tiling
-    A block owns `rows` rows. Rows up to `chunk` long are read once and stay in registers (one pass). Longer ones are
-    read twice, `chunk` columns at a time (online): the first time for maximum and sum, the sum being rescaled
-    whenever the maximum rises (Milakov and Gimelshein, arXiv:1805.02867), the second time to write.
+    A block owns `rows` rows. Rows of up to `chunk` columns are read once and stay in registers: one pass.
+    Longer ones are read twice, `chunk` columns at a time: first for maximum and sum, the sum being rescaled
+    where the maximum rises (online; Milakov and Gimelshein, arXiv:1805.02867), then to be written.
 """
 
 import functools
@@ -52,22 +52,28 @@ def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
     rows, chunk, threads = schedule.rows, schedule.chunk, schedule.threads
     if case.dtype not in ("float32", "float16", "bfloat16"):
         raise ValueError(f"dtype {case.dtype} is none of float32, float16, bfloat16")
-    # A reduction over threads halves them again and again; counts that are no power of two lose lanes (tilelang #2542).
+    # Reductions over threads go by halves; other counts than powers of two lose lanes (tilelang #2542).
     if threads not in (32, 64, 128, 256, 512, 1024):
         raise ValueError(f"threads={threads} must be a power of two from 32 to 1024")
     if rows <= 0 or rows & (rows - 1):
         raise ValueError(f"rows={rows} must be a power of two")
-    if chunk < 32 or (chunk & (chunk - 1) and (rows > 1 or chunk % threads)):
-        raise ValueError(f"chunk={chunk} must be a power of two from 32 up or, for rows=1, a multiple of {threads} threads")
-    if rows * chunk % threads:
+    whole = rows == 1 and chunk % threads == 0  # each row takes all threads, the same number of times
+    if chunk < 32 or (chunk & (chunk - 1) and not whole):
+        raise ValueError(
+            f"chunk={chunk} must be a power of two from 32 up, or with one row a multiple of the threads; "
+            f"rows={rows}, threads={threads}"
+        )
+    values, uneven = divmod(rows * chunk, threads)
+    if uneven:
         raise ValueError(f"rows={rows} x chunk={chunk} must be a multiple of threads={threads}")
-    values = rows * chunk // threads
-    if values > (most := min(64, arch.registers_per_sm // threads // 2)):
-        raise ValueError(f"rows={rows} x chunk={chunk} over {threads} threads is {values} values a thread, over {most}")
+    # Half of the registers for the values; the rest holds what has just been loaded, and addresses.
+    most = min(64, arch.registers_per_sm // threads // 2)
+    if values > most:
+        raise ValueError(f"rows={rows} x chunk={chunk} is {values} values for each of {threads}, over {most}")
 
 
 def program(M, N, dtype, rows, chunk, threads):
-    form = one_pass if N <= chunk else online
+    form = one_pass if chunk >= N else online
     return form(M, N, dtype, rows, chunk, threads)
 
 
@@ -85,7 +91,8 @@ def one_pass(M, N, dtype, rows, chunk, threads):
             # Columns past the end weigh nothing: -inf, where the copy put zeros.
             T.copy(X[block * rows, 0], loaded)
             for i, j in T.Parallel(rows, chunk):
-                tile[i, j] = T.if_then_else(j < N, T.cast(loaded[i, j], "float32"), -T.infinity("float32"))
+                value = T.cast(loaded[i, j], "float32")
+                tile[i, j] = T.if_then_else(j < N, value, -T.infinity("float32"))
 
             # The maximum may pass over a NaN; the sum brings it back to the whole row.
             T.reduce_max(tile, top, dim=1)
@@ -122,7 +129,9 @@ def online(M, N, dtype, rows, chunk, threads):
                 T.copy(X[block * rows, c * chunk], loaded)
                 for i, j in T.Parallel(rows, chunk):
                     inside = c * chunk + j < N
-                    tile[i, j] = T.if_then_else(inside, T.cast(loaded[i, j], "float32"), -T.infinity("float32"))
+                    tile[i, j] = T.if_then_else(
+                        inside, T.cast(loaded[i, j], "float32"), -T.infinity("float32")
+                    )
                 T.copy(top, old_top)
                 T.reduce_max(tile, top, dim=1, clear=False)
                 for i, j in T.Parallel(rows, chunk):
@@ -144,20 +153,20 @@ def online(M, N, dtype, rows, chunk, threads):
 
 def reference(X, N):
     value = torch.softmax(X, dim=1)
-    below = X.amax(dim=1, keepdim=True) - X
-    # Three roundings of the exponent: the difference, log2(e), and their product. None where the weight is 0 or NaN.
-    moved = torch.where(value > 0, value * (below * 3 * 2.0**-24), 0.0)
-    finite = value.nan_to_num(0.0)
+    size = value.nan_to_num(0.0)
+    # An exponent is rounded three times: the difference, log2(e), their product.
+    exponent_error = (X.amax(dim=1, keepdim=True) - X) * 3 * 2.0**-24
+    moved = torch.where(size > 0, size * exponent_error, 0.0)
     terms = (
-        Term("exponents in fp32", 1.0, moved + finite * moved.sum(dim=1, keepdim=True)),
-        Term("exp2, in the sum and above it, 2 ulp each, and the quotient", 9 * 2.0**-24, finite),
-        Term("sum in fp32", (16 + N / 1024) * 2.0**-24, finite),
+        Term("exponents", 1.0, moved + size * moved.sum(dim=1, keepdim=True)),
+        Term("exp2, twice, and the quotient: 2 ulp each at most", 10 * 2.0**-24, size),
+        Term("sum over the row", (16 + N / 1024) * 2.0**-24, size),
     )
     return Reference(value, terms)
 
 
 def cost(M, N, dtype):
-    """A value is compared, subtracted, scaled, raised, added and divided, once each."""
+    """A value is compared, subtracted, scaled, raised, added and divided."""
     return Cost(6 * M * N, 2 * M * N * element(dtype).bytes)
 
 
@@ -170,21 +179,21 @@ def compiled(X):
 
 
 @functools.lru_cache(maxsize=1)
-def _compiled(shape, dtype):
-    torch.compiler.reset()  # dynamo falls back to eager after 8 shapes of one function
+def _compiled(_shape, _dtype):
+    torch.compiler.reset()  # else it falls back to eager after eight shapes
     return torch.compile(eager, dynamic=False)
 
 
 def last_dominates(X):
-    """Far below zero, and the last column 8 above the rest: it must not be lost, nor outweighed by the zeros that a
-    copy puts past the end."""
+    """Far below zero, the last column 8 above the rest: it must not get lost, nor be outweighed by the zeros
+    that a copy puts past the end."""
     X = X - 60
     X[:, -1] += 8
     return {"X": X}
 
 
 def rising(X, N):
-    """Rises by 40 along a row: every chunk raises the maximum, and the last ones count."""
+    """Rises by 40 along a row: each chunk raises the maximum, and the last ones count."""
     return {"X": X + torch.linspace(-40, 0, N).to(X.dtype)}
 
 
@@ -200,14 +209,14 @@ def near_ten_thousand(X):
 
 
 def special_rows(X, M, N):
-    """One kind of special row after the other, ordinary ones between them."""
+    """Every other row is of a special kind."""
     X = X.clone()
     largest = torch.finfo(X.dtype).max
     kinds = (
         lambda row: row.fill_(-math.inf),
         lambda row: row[::2].fill_(-math.inf),
         lambda row: row[N // 2 :].fill_(math.inf),
-        lambda row: row[N // 3 : N // 3 + 1].fill_(math.nan),
+        lambda row: row[N // 3].fill_(math.nan),
         lambda row: row.fill_(math.nan),
         lambda row: row.fill_(largest),
         lambda row: row[1:].fill_(-largest),
@@ -220,50 +229,59 @@ def special_rows(X, M, N):
 
 F32, F16, B16 = ("float32",), ("float16",), ("bfloat16",)
 HALVES, ALL = ("float16", "bfloat16"), ("float32", "float16", "bfloat16")
+rows = Case.per_dtype
 
 CASES = (
-    # One pass. Lengths around the chunks, which are powers of two up to 1024, then multiples of the loads.
-    *Case.per_dtype(ALL, "n-1", {"M": 5, "N": 1}, "one column: all ones"),
-    *Case.per_dtype(F16, "one-element", {"M": 1, "N": 1}, "the smallest matrix"),
-    *Case.per_dtype(F32, "n-2", {"M": 3, "N": 2}, "two columns, less than a load"),
-    *Case.per_dtype(F16, "n-31", {"M": 33, "N": 31}, "smallest chunk, minus 1; one row more than a block has"),
-    *Case.per_dtype(B16, "n-32", {"M": 31, "N": 32}, "smallest chunk, whole; one row less than a block has"),
-    *Case.per_dtype(F32, "n-33", {"M": 17, "N": 33}, "smallest chunk, plus 1"),
-    *Case.per_dtype(ALL, "n-127", {"M": 9, "N": 127}, "prime; row stride that is no multiple of 16 bytes"),
-    *Case.per_dtype(F32, "n-128", {"M": 8, "N": 128}, "rows that share a block, no tail in either direction"),
-    *Case.per_dtype(F16, "n-129", {"M": 5, "N": 129}, "one column more than a power of two"),
-    *Case.per_dtype(F16, "n-1000", {"M": 7, "N": 1000}, "tail of a chunk, rows of whole 16-byte loads"),
-    *Case.per_dtype(B16, "n-1023", {"M": 3, "N": 1023}, "largest power of two, minus 1"),
-    *Case.per_dtype(ALL, "n-1024", {"M": 4, "N": 1024}, "largest power of two"),
-    *Case.per_dtype(F32, "n-1025", {"M": 2, "N": 1025}, "chunk that is no power of two"),
-    *Case.per_dtype(F16, "n-5000", {"M": 3, "N": 5000}, "chunk that is no power of two"),
-    *Case.per_dtype(F32, "n-8191", {"M": 2, "N": 8191}, "prime; 32 values a thread"),
-    *Case.per_dtype(F16, "n-32768", {"M": 2, "N": 32768}, "the longest row that stays in registers"),
-    # Online: rows that do not fit.
-    *Case.per_dtype(ALL, "n-32769", {"M": 2, "N": 32769}, "shortest online row; the last chunk has one column"),
-    *Case.per_dtype(F16, "n-40960", {"M": 2, "N": 40960}, "whole chunks"),
-    *Case.per_dtype(F32, "n-50021", {"M": 1, "N": 50021}, "prime"),
-    *Case.per_dtype(B16, "n-65535", {"M": 2, "N": 65535}, "one column less than whole chunks"),
-    *Case.per_dtype(F32, "n-262144", {"M": 1, "N": 262144}, "the longest row: most summands"),
+    # One pass. Chunks are powers of two up to 1024, then multiples of what the threads load at once.
+    *rows(ALL, "n-1", {"M": 5, "N": 1}, "one column: all ones"),
+    *rows(F16, "one-element", {"M": 1, "N": 1}, "the smallest matrix"),
+    *rows(F32, "n-2", {"M": 3, "N": 2}, "a row shorter than a load"),
+    *rows(F16, "n-31", {"M": 33, "N": 31}, "smallest chunk, less 1; a block of 32 rows, and 1"),
+    *rows(B16, "n-32", {"M": 31, "N": 32}, "smallest chunk; a block of 32 rows, less 1"),
+    *rows(F32, "n-33", {"M": 17, "N": 33}, "smallest chunk, and 1"),
+    *rows(ALL, "n-127", {"M": 9, "N": 127}, "prime; rows that start off 16-byte boundaries"),
+    *rows(F32, "n-128", {"M": 8, "N": 128}, "rows that share a block, without tails"),
+    *rows(F16, "n-129", {"M": 5, "N": 129}, "power of two, and 1"),
+    *rows(F16, "n-1000", {"M": 7, "N": 1000}, "tail of whole 16-byte loads"),
+    *rows(B16, "n-1023", {"M": 3, "N": 1023}, "largest power of two, less 1"),
+    *rows(ALL, "n-1024", {"M": 4, "N": 1024}, "largest power of two"),
+    *rows(F32, "n-1025", {"M": 2, "N": 1025}, "chunk that is no power of two"),
+    *rows(F16, "n-5000", {"M": 3, "N": 5000}, "chunk that is no power of two"),
+    *rows(F32, "n-8191", {"M": 2, "N": 8191}, "prime; 32 values a thread"),
+    *rows(F16, "n-32768", {"M": 2, "N": 32768}, "longest row that stays in registers"),
+    # Online.
+    *rows(ALL, "n-32769", {"M": 2, "N": 32769}, "shortest online row; its last chunk has one column"),
+    *rows(F16, "n-40960", {"M": 2, "N": 40960}, "whole chunks"),
+    *rows(F32, "n-50021", {"M": 1, "N": 50021}, "prime"),
+    *rows(B16, "n-65535", {"M": 2, "N": 65535}, "whole chunks, less 1"),
+    *rows(F32, "n-262144", {"M": 1, "N": 262144}, "longest row, most summands"),
     # Inputs where a small wrong shows.
-    *Case.per_dtype(ALL, "last", {"M": 4, "N": 100}, "last column lost, or padding that weighs", draw="last"),
-    *Case.per_dtype(F32, "last-online", {"M": 2, "N": 33001}, "the same, online", draw="last"),
-    *Case.per_dtype(F32, "rising", {"M": 3, "N": 3000}, "weights over many powers of ten", draw="rising"),
-    *Case.per_dtype(ALL, "rising-online", {"M": 2, "N": 40000}, "rescaling in every chunk", draw="rising"),
-    *Case.per_dtype(F16, "late-values", {"M": 3, "N": 300}, "-inf weighs nothing", draw="late"),
-    *Case.per_dtype(F32, "late-values-online", {"M": 2, "N": 50000}, "whole chunks of -inf come first", draw="late"),
-    *Case.per_dtype(ALL, "ten-thousand", {"M": 4, "N": 500}, "values of 1e4: subtract before scaling", draw="1e4"),
-    *Case.per_dtype(F32, "ten-thousand-online", {"M": 1, "N": 33333}, "the same, online", draw="1e4"),
-    *Case.per_dtype(ALL, "special", {"M": 16, "N": 200}, "NaN, infinities, largest values: as torch", draw="special"),
-    *Case.per_dtype(ALL, "special-online", {"M": 16, "N": 33000}, "the same, online", draw="special"),
-    *Case.per_dtype(F32, "one-hot", {"M": 20, "N": 160}, "the weight is all in one place", draw="one-hot"),
-    *Case.per_dtype(F16, "integers", {"M": 4, "N": 400}, "ties for the maximum", draw="integers"),
-    *Case.per_dtype(F32, "cancelling", {"M": 4, "N": 400}, "nearly equal weights", draw="cancelling"),
+    *rows(ALL, "last", {"M": 4, "N": 100}, "last column lost, or padding that weighs", draw="last"),
+    *rows(F32, "last-online", {"M": 2, "N": 33001}, "the same, online", draw="last"),
+    *rows(F32, "rising", {"M": 3, "N": 3000}, "weights of many magnitudes", draw="rising"),
+    *rows(ALL, "rising-online", {"M": 2, "N": 40000}, "every chunk rescales", draw="rising"),
+    *rows(F16, "late-values", {"M": 3, "N": 300}, "-inf weighs nothing", draw="late"),
+    *rows(F32, "late-values-online", {"M": 2, "N": 50000}, "chunks of -inf come first", draw="late"),
+    *rows(ALL, "ten-thousand", {"M": 4, "N": 500}, "values of 1e4: subtract, then scale", draw="1e4"),
+    *rows(F32, "ten-thousand-online", {"M": 1, "N": 33333}, "the same, online", draw="1e4"),
+    *rows(ALL, "special", {"M": 16, "N": 200}, "NaN, infinities, largest values: as torch", draw="special"),
+    *rows(ALL, "special-online", {"M": 16, "N": 33000}, "the same, online", draw="special"),
+    *rows(F32, "one-hot", {"M": 20, "N": 160}, "all weight in one place", draw="one-hot"),
+    *rows(F16, "integers", {"M": 4, "N": 400}, "several maxima", draw="integers"),
+    *rows(F32, "cancelling", {"M": 4, "N": 400}, "weights within a factor of 20", draw="cancelling"),
     # Model shapes.
-    *Case.per_dtype(HALVES, "vocabulary", {"M": 4, "N": 102400}, "logits of DeepSeek-V3's vocabulary for 4 tokens"),
-    *Case.per_dtype(ALL, "attention-32k", {"M": 8192, "N": 32768}, "attention weights over 32k keys"),
-    *Case.per_dtype(B16, "attention-8k", {"M": 8192, "N": 8192}, "attention weights over 8k keys"),
+    *rows(HALVES, "vocabulary", {"M": 4, "N": 102400}, "logits of a vocabulary of 102400, for 4 tokens"),
+    *rows(ALL, "attention-32k", {"M": 8192, "N": 32768}, "attention weights over 32k keys"),
+    *rows(B16, "attention-8k", {"M": 8192, "N": 8192}, "attention weights over 8k keys"),
 )
+
+DRAWS = {
+    "last": last_dominates,
+    "rising": rising,
+    "late": late_values,
+    "1e4": near_ten_thousand,
+    "special": special_rows,
+}
 
 SPEC = KernelSpec(
     name="softmax",
@@ -273,12 +291,6 @@ SPEC = KernelSpec(
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={
-        "last": last_dominates,
-        "rising": rising,
-        "late": late_values,
-        "1e4": near_ten_thousand,
-        "special": special_rows,
-    },
+    draws=DRAWS,
     vendor={"torch": eager, "torch.compile": compiled},
 )
