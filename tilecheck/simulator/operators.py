@@ -43,6 +43,7 @@ class Region:
         self.minima = [t.expr(i) for i in load.indices]
         self.extents = [t.expr(e) for e in extents]
         self.data = load.buffer.data
+        self.outside = t.safe_values.get(self.data)
 
     def array(self, s: State) -> Array:
         return s.memory[self.slot]  # type: ignore[no-any-return]
@@ -58,7 +59,12 @@ class Region:
     def read(self, s: State) -> Tensor:
         """The box as values; all of it has to lie in the buffer."""
         minima, extents = self.box(s)
-        return read_box(s, self.array(s), minima, extents, self.location)
+        return self.read_box(s, minima, extents)
+
+    def read_box(self, s: State, minima: Sequence[int], extents: Sequence[int]) -> Tensor:
+        """Values of a box of the same buffer; past its edge the annotated safe value, else 0."""
+        outside = 0 if self.outside is None else self.outside(s)
+        return read_box(s, self.array(s), minima, extents, self.location, outside)
 
     def write(self, s: State, value: Tensor) -> None:
         """Stores `value` into the box."""
@@ -91,14 +97,19 @@ def _report_range(
 
 
 def read_box(
-    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
+    s: State,
+    array: Array,
+    minima: Sequence[int],
+    extents: Sequence[int],
+    location: Location,
+    outside: Value = 0,
 ) -> Tensor:
-    """Values of a box; outside the buffer they are 0."""
+    """Values of a box; outside the buffer they are `outside`."""
     if _inside(array, minima, extents):
         return _read_inside(s, array, minima, extents, location)
     _report_range(s, array, minima, extents, location)
     low, high = _clip(array, minima, extents)
-    result = torch.zeros(tuple(extents), dtype=value_dtype(array.dtype))
+    result = torch.as_tensor(outside).to(value_dtype(array.dtype)).repeat(tuple(extents))
     if all(a < b for a, b in zip(low, high, strict=True)):
         first = [m + a for m, a in zip(minima, low, strict=True)]
         size = [b - a for a, b in zip(low, high, strict=True)]
@@ -178,7 +189,7 @@ def write_box(
         torch.as_strided(storage.written, size, array.strides, offset).fill_(True)
 
 
-def _tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
+def tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
     """A tile operator is carried out by all threads of the block together; a subset of them cannot."""
     location = t.location
     if t.parallel:
@@ -214,11 +225,10 @@ def _copy(t: Translator, node: Any) -> Closure:
                 f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the "
                 "extents that are not 1 do not pair up, and TileLang rejects it"
             )
-        value = read_box(s, source.array(s), source_min, source_box, source.location)
-        value = cast(value, source.dtype, target.dtype)
+        value = cast(source.read_box(s, source_min, source_box), source.dtype, target.dtype)
         write_box(s, target.array(s), target_min, target_box, value.reshape(target_box), target.location)
 
-    return _tile_operator(t, run, "a copy")
+    return tile_operator(t, run, "a copy")
 
 
 def _paired(own: Sequence[int], steps: Sequence[int]) -> list[int] | None:
@@ -239,7 +249,7 @@ def _transpose(t: Translator, node: Any) -> Closure:
         value = source.read(s).transpose(-1, -2)
         target.write(s, cast(value, source.dtype, target.dtype))
 
-    return _tile_operator(t, run, "a transpose")
+    return tile_operator(t, run, "a transpose")
 
 
 @handles(CALLS, "tl.tileop.fill")
@@ -256,7 +266,7 @@ def _fill(t: Translator, node: Any) -> Closure:
         tensor = filler if isinstance(filler, Tensor) else torch.tensor(filler, dtype=value_dtype(target))
         region.write(s, tensor)
 
-    return _tile_operator(t, run, "a fill")
+    return tile_operator(t, run, "a fill")
 
 
 def _fill_registers(t: Translator, slot: int, value: Closure, source: str, target: str) -> Closure:
@@ -304,7 +314,7 @@ def _im2col(t: Translator, node: Any) -> Closure:
         value = torch.where(inside, gathered, torch.zeros((), dtype=gathered.dtype))
         write_box(s, columns.array(s), minima, extents, value.reshape(extents), columns.location)
 
-    return _tile_operator(t, run, "im2col")
+    return tile_operator(t, run, "im2col")
 
 
 @handles(CALLS, "tl.tileop.gemm", "tl.tileop.wgmma_gemm", "tl.tileop.tcgen05_gemm")
@@ -325,7 +335,7 @@ def _gemm(t: Translator, node: Any) -> Closure:
         value = multiply(left, right, old, a.dtype, c.dtype)
         write_box(s, c.array(s), minima, extents, value.reshape(extents), c.location)
 
-    return _tile_operator(t, run, "a gemm")
+    return tile_operator(t, run, "a gemm")
 
 
 def _matrix(tile: Tensor, dtype: str, transposed: bool) -> Tensor:
@@ -380,7 +390,7 @@ def _reduce(t: Translator, node: Any) -> Closure:
             value = combine(old, value, kind, keep_nan)
         write_box(s, target.array(s), minima, extents, cast_tile(value, target.dtype), target.location)
 
-    return _tile_operator(t, run, "a reduction")
+    return tile_operator(t, run, "a reduction")
 
 
 def cast_tile(value: Tensor, dtype: str) -> Tensor:
@@ -437,59 +447,7 @@ def _scan(t: Translator, node: Any) -> Closure:
         tile = tile.cumsum(axis, dtype=tile.dtype) if is_sum else tile.cummax(axis).values
         target.write(s, cast(tile.flip(axis) if reverse else tile, source.dtype, target.dtype))
 
-    return _tile_operator(t, run, "a scan")
-
-
-_NEUTRAL = {"sum": 0, "bitor": 0, "bitxor": 0, "bitand": -1}
-
-
-def _neutral(kind: str, dtype: str) -> float:
-    if kind in _NEUTRAL:
-        return _NEUTRAL[kind]
-    if is_float(dtype):
-        return float("-inf") if kind == "max" else float("inf")
-    info = torch.iinfo(value_dtype(dtype))
-    return info.min if kind == "max" else info.max
-
-
-@handles(CALLS, "tl.tileop.reducer_init")
-def _reducer_init(t: Translator, node: Any) -> Closure:
-    region = Region(t, node.args[0])
-    kind = t.reducers[node.args[0].args[0].buffer.data]
-    start = t.expr(node.args[1]) if len(node.args) > 1 else None
-
-    def run(s: State) -> None:
-        value: Value = _neutral(kind, region.dtype) if start is None else start(s)
-        region.write(s, torch.as_tensor(value).to(value_dtype(region.dtype)))
-
-    return _tile_operator(t, run, "reducer_init")
-
-
-@handles(CALLS, "tl.reducer_update")
-def _reducer_update(t: Translator, node: Any) -> Closure:
-    target, value = t.access(node.args[0]), t.expr(node.args[1])
-    kind, dtype = t.reducers[node.args[0].buffer.data], str(node.args[0].buffer.dtype)
-    every = tuple(t.lanes.get(axis, 1) for axis in range(t.rank))
-
-    def run(s: State) -> None:
-        given = value(s)
-        contribution = torch.as_tensor(given).to(value_dtype(dtype))
-        array, flat, chosen = target.elements(s, torch.Size(every))
-        update_cells(array, flat[chosen], contribution.expand(flat.shape)[chosen], kind)
-
-    return run
-
-
-@handles(CALLS, "tl.tileop.finalize_reducer", "tl.tileop.finalize_reducer_v2")
-def _finalize(t: Translator, node: Any) -> Closure:
-    source = Region(t, node.args[0])
-    target = Region(t, node.args[1]) if len(node.args) > 1 else None
-
-    def run(s: State) -> None:
-        if target is not None:
-            target.write(s, cast(source.read(s), source.dtype, target.dtype))
-
-    return _tile_operator(t, run, "finalize_reducer")
+    return tile_operator(t, run, "a scan")
 
 
 def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
@@ -550,4 +508,4 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
             s, target.array(s), minima, extents, combine(old, value, kind), target.location, OWNER_OF_ATOMICS
         )
 
-    return _tile_operator(t, run, "an atomic on a tile")
+    return tile_operator(t, run, "an atomic on a tile")
