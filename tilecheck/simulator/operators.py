@@ -13,12 +13,14 @@ from tilecheck.simulator.state import State
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
 from tilecheck.simulator.values import (
     Value,
+    bits_of,
     cast,
     is_float,
     is_float8,
     store_form,
     truth,
     value_dtype,
+    wrap,
 )
 
 _DISTANCE = {"global": 0, "shared": 1, "shared.dyn": 1, "local.fragment": 2, "local": 2, "local.var": 2}
@@ -42,6 +44,7 @@ class Region:
         self.location = t.location
         self.minima = [t.expr(i) for i in load.indices]
         self.extents = [t.expr(e) for e in extents]
+        self.is_one = [type(e).__name__ == "IntImm" and int(e) == 1 for e in extents]
         self.data = load.buffer.data
         self.outside = t.safe_values.get(self.data)
 
@@ -206,10 +209,15 @@ def tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Clo
     return checked if t.launch.threads else run
 
 
+_ASYNCHRONOUS = ("barrier", "dst_block", "cluster_mask", "use_2cta", "gather4_rows")
+"""Annotations of a copy that name a barrier to signal, or another block's memory."""
+
+
 @handles(CALLS, "tl.tileop.copy", "tl.tileop.async_copy", "tl.tileop.tma_copy")
 def _copy(t: Translator, node: Any) -> Closure:
-    if operator_name(node) != "tl.tileop.copy" and len(node.args) > 2:
-        raise t.unsupported(f"{operator_name(node)} with a barrier")
+    for annotation in dict(node.annotations or {}):
+        if str(annotation) in _ASYNCHRONOUS:
+            raise t.unsupported(f"{operator_name(node)} with {annotation}")
     source, target = Region(t, node.args[0]), Region(t, node.args[1])
     t.store_locations[target.data] = t.location
     over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
@@ -217,9 +225,8 @@ def _copy(t: Translator, node: Any) -> Closure:
     def run(s: State) -> None:
         source_min, source_ext = source.box(s)
         target_min, target_ext = target.box(s)
-        base = source_ext if over_source else target_ext
-        steps = [e for e in base if e != 1]
-        source_box, target_box = _paired(source_ext, steps), _paired(target_ext, steps)
+        steps = _steps(source, source_ext) if over_source else _steps(target, target_ext)
+        source_box, target_box = _paired(source, steps), _paired(target, steps)
         if source_box is None or target_box is None:
             raise Unsupported(
                 f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the "
@@ -231,14 +238,17 @@ def _copy(t: Translator, node: Any) -> Closure:
     return tile_operator(t, run, "a copy")
 
 
-def _paired(own: Sequence[int], steps: Sequence[int]) -> list[int] | None:
-    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not
-    match.
-    """
-    if sum(e != 1 for e in own) != len(steps):
+def _steps(region: Region, extents: Sequence[int]) -> list[int]:
+    """Extents of the loop that TileLang makes: those that are not 1 in the source (at run time they may be)."""
+    return [e for e, one in zip(extents, region.is_one, strict=True) if not one]
+
+
+def _paired(region: Region, steps: Sequence[int]) -> list[int] | None:
+    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not match."""
+    if region.is_one.count(False) != len(steps):
         return None
     rest = iter(steps)
-    return [1 if e == 1 else next(rest) for e in own]
+    return [1 if one else next(rest) for one in region.is_one]
 
 
 @handles(CALLS, "tl.tileop.transpose")
@@ -387,31 +397,29 @@ def _reduce(t: Translator, node: Any) -> Closure:
         value = reduce_axis(source.read(s), axis, kind, source.dtype, target.dtype, keep_nan).reshape(extents)
         if not clear:
             old = read_box(s, target.array(s), minima, extents, target.location)
-            value = combine(old, value, kind, keep_nan)
-        write_box(s, target.array(s), minima, extents, cast_tile(value, target.dtype), target.location)
+            value = cast_tile(combine(old, value, kind, keep_nan), target.dtype)
+        write_box(s, target.array(s), minima, extents, value, target.location)
 
     return tile_operator(t, run, "a reduction")
-
-
-def cast_tile(value: Tensor, dtype: str) -> Tensor:
-    return value.to(value_dtype(dtype)) if not is_float8(dtype) else cast(value, "float32", dtype)
 
 
 def reduce_axis(
     tile: Tensor, axis: int, kind: str, source: str, target: str, keep_nan: bool = False
 ) -> Tensor:
-    """Reduction of a tile along one axis, in fp32 for 16-bit floats, from the kind's neutral element on."""
+    """Reduction of a tile along one axis, from the kind's neutral element on.
+
+    TileLang casts each element to the target's dtype and accumulates in that (MakeReduce in its
+    backend/common/op/reduce.h): a sum of float16 into float16 rounds at each step.
+    """
+    tile = cast(tile, source, target)
+    if kind in ("abssum", "absmax"):
+        tile = tile.abs()
     if kind in ("sum", "abssum"):
-        wide = torch.float32 if source in ("float16", "bfloat16") else value_dtype(target)
-        summed = tile.abs() if kind == "abssum" else tile
-        return summed.to(wide).sum(axis, dtype=wide)
+        if is_float(target) and bits_of(target) < 32:
+            return _sum_in_steps(tile, axis, target)
+        return wrap(tile.sum(axis, dtype=tile.dtype), target)  # type: ignore[no-any-return]
     if kind in ("max", "min", "absmax"):
-        tile = tile.abs() if kind == "absmax" else tile
-        if is_float(source) and not keep_nan:
-            # fmaxf drops NaN; a row of nothing else leaves the neutral element
-            neutral = 0.0 if kind == "absmax" else float("-inf") if kind == "max" else float("inf")
-            tile = torch.where(tile.isnan(), torch.tensor(neutral, dtype=tile.dtype), tile)
-        return tile.amin(axis) if kind == "min" else tile.amax(axis)
+        return _extreme(tile, axis, kind, target, keep_nan)
     if kind in ("bitand", "bitor", "bitxor"):
         parts = tile.unbind(axis)
         result = parts[0]
@@ -419,6 +427,52 @@ def reduce_axis(
             result = combine(result, part, kind)
         return result
     raise NotImplementedError(f"reduction {kind}")
+
+
+_LANES_OF_A_SUM = 32
+"""Partial sums of a reduction along an axis, as the threads of a warp hold them; the real number depends on the layout
+that TileLang infers."""
+
+
+def _sum_in_steps(tile: Tensor, axis: int, dtype: str) -> Tensor:
+    """Sum of narrow floats, rounded after each addition: by lane first, then over pairs of lanes."""
+    rest = [cast(part.float(), "float32", dtype) for part in tile.split(_LANES_OF_A_SUM, axis)]
+    partial = rest[0].clone()
+    for part in rest[1:]:
+        lanes = partial.narrow(axis, 0, part.shape[axis])
+        lanes.copy_(_rounded_sum(lanes, part, dtype))
+    while (count := partial.shape[axis]) > 1:
+        half = count // 2
+        pairs = _rounded_sum(partial.narrow(axis, 0, half), partial.narrow(axis, half, half), dtype)
+        partial = torch.cat([pairs, partial.narrow(axis, 2 * half, count - 2 * half)], axis)
+    return partial.squeeze(axis)
+
+
+def _rounded_sum(a: Tensor, b: Tensor, dtype: str) -> Tensor:
+    return cast(a.float() + b.float(), "float32", dtype)  # type: ignore[no-any-return]
+
+
+def _extreme(tile: Tensor, axis: int, kind: str, dtype: str, keep_nan: bool) -> Tensor:
+    if is_float(dtype) and not keep_nan:
+        # fmaxf drops NaN; a row of nothing else leaves the neutral element
+        neutral = 0.0 if kind == "absmax" else float("-inf") if kind == "max" else float("inf")
+        tile = torch.where(tile.isnan(), torch.tensor(neutral, dtype=tile.dtype), tile)
+    flip = _SIGN_OF_UINT64 if dtype == "uint64" else 0
+    if flip:
+        tile = tile ^ flip
+    result = tile.amin(axis) if kind == "min" else tile.amax(axis)
+    return result ^ flip if flip else result
+
+
+_SIGN_OF_UINT64 = -(1 << 63)
+"""A uint64 is held in an int64 of the same bits; with this bit flipped, both order alike."""
+
+
+def cast_tile(value: Tensor, dtype: str) -> Tensor:
+    """A result brought into the range of its dtype."""
+    if is_float8(dtype):
+        return cast(value, "float32", dtype)  # type: ignore[no-any-return]
+    return wrap(value.to(value_dtype(dtype)), dtype)  # type: ignore[no-any-return]
 
 
 def combine(a: Tensor, b: Tensor, kind: str, keep_nan: bool = False) -> Tensor:
@@ -491,8 +545,8 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
         if source is not None:
             source_min, source_ext = source.box(s)
             over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
-            steps = [e for e in (source_ext if over_source else extents) if e != 1]
-            source_box, target_box = _paired(source_ext, steps), _paired(extents, steps)
+            steps = _steps(source, source_ext) if over_source else _steps(target, extents)
+            source_box, target_box = _paired(source, steps), _paired(target, steps)
             if source_box is None or target_box is None:
                 raise Unsupported(
                     f"{source.location}: an atomic of {source.name}{source_ext} on {target.name}{extents}"

@@ -108,6 +108,22 @@ def test_copy_runs_over_the_nearer_side_where_extents_differ():
     assert torch.equal(b, torch.cat([a, torch.zeros(3)]))
 
 
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_copy_whose_extent_is_known_at_run_time(n):
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def main(A: T.Tensor((2, N), "float32"), B: T.Tensor((2, N), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            tile = T.alloc_shared((1, 8), "float32")
+            T.copy(A[bx, 0:N], tile[0, 0:8])
+            T.copy(tile[0, 0:8], B[bx, 0:N])
+
+    a, b = torch.randn(2, n), _poisoned(2, n)
+    simulate(main, [a, b])
+    assert torch.equal(b, a)
+
+
 def test_copies_between_global_tensors_and_within_one_scope():
     @T.prim_func
     def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32"), C: T.Tensor((8, 4), "int32")):
@@ -431,6 +447,23 @@ def test_reduction_of_half_precision_sums_in_float32():
     assert b.tolist() == [4096.0, 4096.0]
 
 
+def test_reduction_into_half_precision_rounds_at_each_step():
+    @T.prim_func
+    def main(A: T.Tensor((64, 4096), "float16"), B: T.Tensor((64,), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((64, 4096), "float16")
+            out = T.alloc_fragment((64,), "float16")
+            T.copy(A, tile)
+            T.reduce_sum(tile, out, dim=1)
+            T.copy(out, B)
+
+    a, b = torch.rand(64, 4096).half(), _poisoned(64, dtype=torch.float16)
+    simulate(main, [a, b])
+    exact = a.double().sum(1)
+    assert (b.double() - exact).abs().max() < 0.01 * exact.max()
+    assert not torch.equal(b, exact.half())
+
+
 def test_reduction_of_a_slice_into_a_slice_keeps_the_rest():
     @T.prim_func
     def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((8,), "float32")):
@@ -499,7 +532,7 @@ def test_im2col_gives_a_convolution_by_gemm(stride, dilation, pad):
             out_flat = T.Tensor((N * OH * OW, F), "float32", out.data)
             T.clear(acc)
             for k in T.Pipelined(T.ceildiv(K * K * C, depth), num_stages=2):
-                T.c2d_im2col(image, columns, by, k, K, stride, dilation, pad)
+                T.im2col(image, columns, by, k, K, stride, dilation, pad)
                 T.copy(weight_flat[k * depth, bx * 16], kernel)
                 T.gemm(columns, kernel, acc)
             T.copy(acc, out_flat[by * rows, bx * 16])
