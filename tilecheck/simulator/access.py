@@ -19,7 +19,7 @@ from torch import Tensor
 from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, mark_written, write_memory
 from tilecheck.simulator.state import State
-from tilecheck.simulator.values import Value, common_shape, load_form, store_form
+from tilecheck.simulator.values import Value, common_shape, load_form, store_form, value_dtype
 
 Closure = Callable[[State], Value]
 
@@ -78,11 +78,13 @@ class Access:
         rank: int,
         location: Location,
         guarded: bool,
+        outside: Closure | None = None,
     ) -> None:
         """indices: closures of the whole indices.  affine: their affine forms, None if one has none.
         extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is
-        global.
+        global.  outside: what a guarded load past the edge gives; None: 0.
         """
+        self.outside = outside
         self.slot, self.name, self.indices = slot, name, list(indices)
         self.location, self.guarded, self.rank = location, guarded, rank
         self.affine = None if affine is None else list(affine)
@@ -205,9 +207,11 @@ class Access:
         value = load_form(array.data[tuple(index)], array.dtype)
         if bool(inside.all()):
             return value
+        zero = torch.zeros((), dtype=value_dtype(array.dtype))
+        blank = zero if self.outside is None else torch.as_tensor(self.outside(s)).to(zero.dtype)
         if inside.dim() == 0:
-            return value if bool(inside) else load_form(torch.zeros((), dtype=array.data.dtype), array.dtype)
-        return torch.where(inside, value, torch.zeros((), dtype=value.dtype))
+            return value if bool(inside) else load_form(blank, array.dtype)
+        return torch.where(inside, value, blank)
 
     def _scatter(self, s: State, array: Array, value: Value) -> None:
         if array.data.numel() == 0:

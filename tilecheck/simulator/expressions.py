@@ -22,6 +22,7 @@ from tilecheck.simulator.values import (
     store_form,
     truth,
     value_dtype,
+    wrap,
 )
 
 
@@ -233,6 +234,14 @@ def _call(t: Translator, node: Any) -> Closure:
             return lambda s: function(only(s))
         return lambda s: function(*(a(s) for a in arguments))
     return t.call(node)
+
+
+@handles(CALLS, "tirx.large_uint_imm")
+def _large_integer(t: Translator, node: Any) -> Closure:
+    """A uint64 constant past the largest int64, given as its lower and upper 32 bits."""
+    low, high = (int(a) for a in node.args)
+    value = wrap(high << 32 | low, str(node.dtype))
+    return lambda s: value
 
 
 @handles(CALLS, "tl.infinity")

@@ -13,12 +13,14 @@ from tilecheck.simulator.state import State
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
 from tilecheck.simulator.values import (
     Value,
+    bits_of,
     cast,
     is_float,
     is_float8,
     store_form,
     truth,
     value_dtype,
+    wrap,
 )
 
 _DISTANCE = {"global": 0, "shared": 1, "shared.dyn": 1, "local.fragment": 2, "local": 2, "local.var": 2}
@@ -42,7 +44,9 @@ class Region:
         self.location = t.location
         self.minima = [t.expr(i) for i in load.indices]
         self.extents = [t.expr(e) for e in extents]
+        self.is_one = [type(e).__name__ == "IntImm" and int(e) == 1 for e in extents]
         self.data = load.buffer.data
+        self.outside = t.safe_values.get(self.data)
 
     def array(self, s: State) -> Array:
         return s.memory[self.slot]  # type: ignore[no-any-return]
@@ -58,7 +62,12 @@ class Region:
     def read(self, s: State) -> Tensor:
         """The box as values; all of it has to lie in the buffer."""
         minima, extents = self.box(s)
-        return read_box(s, self.array(s), minima, extents, self.location)
+        return self.read_box(s, minima, extents)
+
+    def read_box(self, s: State, minima: Sequence[int], extents: Sequence[int]) -> Tensor:
+        """Values of a box of the same buffer; past its edge the annotated safe value, else 0."""
+        outside = 0 if self.outside is None else self.outside(s)
+        return read_box(s, self.array(s), minima, extents, self.location, outside)
 
     def write(self, s: State, value: Tensor) -> None:
         """Stores `value` into the box."""
@@ -91,14 +100,19 @@ def _report_range(
 
 
 def read_box(
-    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
+    s: State,
+    array: Array,
+    minima: Sequence[int],
+    extents: Sequence[int],
+    location: Location,
+    outside: Value = 0,
 ) -> Tensor:
-    """Values of a box; outside the buffer they are 0."""
+    """Values of a box; outside the buffer they are `outside`."""
     if _inside(array, minima, extents):
         return _read_inside(s, array, minima, extents, location)
     _report_range(s, array, minima, extents, location)
     low, high = _clip(array, minima, extents)
-    result = torch.zeros(tuple(extents), dtype=value_dtype(array.dtype))
+    result = torch.as_tensor(outside).to(value_dtype(array.dtype)).repeat(tuple(extents))
     if all(a < b for a, b in zip(low, high, strict=True)):
         first = [m + a for m, a in zip(minima, low, strict=True)]
         size = [b - a for a, b in zip(low, high, strict=True)]
@@ -178,7 +192,7 @@ def write_box(
         torch.as_strided(storage.written, size, array.strides, offset).fill_(True)
 
 
-def _tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
+def tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
     """A tile operator is carried out by all threads of the block together; a subset of them cannot."""
     location = t.location
     if t.parallel:
@@ -195,10 +209,15 @@ def _tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Cl
     return checked if t.launch.threads else run
 
 
+_ASYNCHRONOUS = ("barrier", "dst_block", "cluster_mask", "use_2cta", "gather4_rows")
+"""Annotations of a copy that name a barrier to signal, or another block's memory."""
+
+
 @handles(CALLS, "tl.tileop.copy", "tl.tileop.async_copy", "tl.tileop.tma_copy")
 def _copy(t: Translator, node: Any) -> Closure:
-    if operator_name(node) != "tl.tileop.copy" and len(node.args) > 2:
-        raise t.unsupported(f"{operator_name(node)} with a barrier")
+    for annotation in dict(node.annotations or {}):
+        if str(annotation) in _ASYNCHRONOUS:
+            raise t.unsupported(f"{operator_name(node)} with {annotation}")
     source, target = Region(t, node.args[0]), Region(t, node.args[1])
     t.store_locations[target.data] = t.location
     over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
@@ -206,29 +225,30 @@ def _copy(t: Translator, node: Any) -> Closure:
     def run(s: State) -> None:
         source_min, source_ext = source.box(s)
         target_min, target_ext = target.box(s)
-        base = source_ext if over_source else target_ext
-        steps = [e for e in base if e != 1]
-        source_box, target_box = _paired(source_ext, steps), _paired(target_ext, steps)
+        steps = _steps(source, source_ext) if over_source else _steps(target, target_ext)
+        source_box, target_box = _paired(source, steps), _paired(target, steps)
         if source_box is None or target_box is None:
             raise Unsupported(
                 f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the "
                 "extents that are not 1 do not pair up, and TileLang rejects it"
             )
-        value = read_box(s, source.array(s), source_min, source_box, source.location)
-        value = cast(value, source.dtype, target.dtype)
+        value = cast(source.read_box(s, source_min, source_box), source.dtype, target.dtype)
         write_box(s, target.array(s), target_min, target_box, value.reshape(target_box), target.location)
 
-    return _tile_operator(t, run, "a copy")
+    return tile_operator(t, run, "a copy")
 
 
-def _paired(own: Sequence[int], steps: Sequence[int]) -> list[int] | None:
-    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not
-    match.
-    """
-    if sum(e != 1 for e in own) != len(steps):
+def _steps(region: Region, extents: Sequence[int]) -> list[int]:
+    """Extents of the loop that TileLang makes: those that are not 1 in the source (at run time they may be)."""
+    return [e for e, one in zip(extents, region.is_one, strict=True) if not one]
+
+
+def _paired(region: Region, steps: Sequence[int]) -> list[int] | None:
+    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not match."""
+    if region.is_one.count(False) != len(steps):
         return None
     rest = iter(steps)
-    return [1 if e == 1 else next(rest) for e in own]
+    return [1 if one else next(rest) for one in region.is_one]
 
 
 @handles(CALLS, "tl.tileop.transpose")
@@ -239,7 +259,7 @@ def _transpose(t: Translator, node: Any) -> Closure:
         value = source.read(s).transpose(-1, -2)
         target.write(s, cast(value, source.dtype, target.dtype))
 
-    return _tile_operator(t, run, "a transpose")
+    return tile_operator(t, run, "a transpose")
 
 
 @handles(CALLS, "tl.tileop.fill")
@@ -256,7 +276,7 @@ def _fill(t: Translator, node: Any) -> Closure:
         tensor = filler if isinstance(filler, Tensor) else torch.tensor(filler, dtype=value_dtype(target))
         region.write(s, tensor)
 
-    return _tile_operator(t, run, "a fill")
+    return tile_operator(t, run, "a fill")
 
 
 def _fill_registers(t: Translator, slot: int, value: Closure, source: str, target: str) -> Closure:
@@ -304,7 +324,7 @@ def _im2col(t: Translator, node: Any) -> Closure:
         value = torch.where(inside, gathered, torch.zeros((), dtype=gathered.dtype))
         write_box(s, columns.array(s), minima, extents, value.reshape(extents), columns.location)
 
-    return _tile_operator(t, run, "im2col")
+    return tile_operator(t, run, "im2col")
 
 
 @handles(CALLS, "tl.tileop.gemm", "tl.tileop.wgmma_gemm", "tl.tileop.tcgen05_gemm")
@@ -325,7 +345,7 @@ def _gemm(t: Translator, node: Any) -> Closure:
         value = multiply(left, right, old, a.dtype, c.dtype)
         write_box(s, c.array(s), minima, extents, value.reshape(extents), c.location)
 
-    return _tile_operator(t, run, "a gemm")
+    return tile_operator(t, run, "a gemm")
 
 
 def _matrix(tile: Tensor, dtype: str, transposed: bool) -> Tensor:
@@ -377,31 +397,29 @@ def _reduce(t: Translator, node: Any) -> Closure:
         value = reduce_axis(source.read(s), axis, kind, source.dtype, target.dtype, keep_nan).reshape(extents)
         if not clear:
             old = read_box(s, target.array(s), minima, extents, target.location)
-            value = combine(old, value, kind, keep_nan)
-        write_box(s, target.array(s), minima, extents, cast_tile(value, target.dtype), target.location)
+            value = cast_tile(combine(old, value, kind, keep_nan), target.dtype)
+        write_box(s, target.array(s), minima, extents, value, target.location)
 
-    return _tile_operator(t, run, "a reduction")
-
-
-def cast_tile(value: Tensor, dtype: str) -> Tensor:
-    return value.to(value_dtype(dtype)) if not is_float8(dtype) else cast(value, "float32", dtype)
+    return tile_operator(t, run, "a reduction")
 
 
 def reduce_axis(
     tile: Tensor, axis: int, kind: str, source: str, target: str, keep_nan: bool = False
 ) -> Tensor:
-    """Reduction of a tile along one axis, in fp32 for 16-bit floats, from the kind's neutral element on."""
+    """Reduction of a tile along one axis, from the kind's neutral element on.
+
+    TileLang casts each element to the target's dtype and accumulates in that (MakeReduce in its
+    backend/common/op/reduce.h): a sum of float16 into float16 rounds at each step.
+    """
+    tile = cast(tile, source, target)
+    if kind in ("abssum", "absmax"):
+        tile = tile.abs()
     if kind in ("sum", "abssum"):
-        wide = torch.float32 if source in ("float16", "bfloat16") else value_dtype(target)
-        summed = tile.abs() if kind == "abssum" else tile
-        return summed.to(wide).sum(axis, dtype=wide)
+        if is_float(target) and bits_of(target) < 32:
+            return _sum_in_steps(tile, axis, target)
+        return wrap(tile.sum(axis, dtype=tile.dtype), target)  # type: ignore[no-any-return]
     if kind in ("max", "min", "absmax"):
-        tile = tile.abs() if kind == "absmax" else tile
-        if is_float(source) and not keep_nan:
-            # fmaxf drops NaN; a row of nothing else leaves the neutral element
-            neutral = 0.0 if kind == "absmax" else float("-inf") if kind == "max" else float("inf")
-            tile = torch.where(tile.isnan(), torch.tensor(neutral, dtype=tile.dtype), tile)
-        return tile.amin(axis) if kind == "min" else tile.amax(axis)
+        return _extreme(tile, axis, kind, target, keep_nan)
     if kind in ("bitand", "bitor", "bitxor"):
         parts = tile.unbind(axis)
         result = parts[0]
@@ -409,6 +427,52 @@ def reduce_axis(
             result = combine(result, part, kind)
         return result
     raise NotImplementedError(f"reduction {kind}")
+
+
+_LANES_OF_A_SUM = 32
+"""Partial sums of a reduction along an axis, as the threads of a warp hold them; the real number depends on the layout
+that TileLang infers."""
+
+
+def _sum_in_steps(tile: Tensor, axis: int, dtype: str) -> Tensor:
+    """Sum of narrow floats, rounded after each addition: by lane first, then over pairs of lanes."""
+    rest = [cast(part.float(), "float32", dtype) for part in tile.split(_LANES_OF_A_SUM, axis)]
+    partial = rest[0].clone()
+    for part in rest[1:]:
+        lanes = partial.narrow(axis, 0, part.shape[axis])
+        lanes.copy_(_rounded_sum(lanes, part, dtype))
+    while (count := partial.shape[axis]) > 1:
+        half = count // 2
+        pairs = _rounded_sum(partial.narrow(axis, 0, half), partial.narrow(axis, half, half), dtype)
+        partial = torch.cat([pairs, partial.narrow(axis, 2 * half, count - 2 * half)], axis)
+    return partial.squeeze(axis)
+
+
+def _rounded_sum(a: Tensor, b: Tensor, dtype: str) -> Tensor:
+    return cast(a.float() + b.float(), "float32", dtype)  # type: ignore[no-any-return]
+
+
+def _extreme(tile: Tensor, axis: int, kind: str, dtype: str, keep_nan: bool) -> Tensor:
+    if is_float(dtype) and not keep_nan:
+        # fmaxf drops NaN; a row of nothing else leaves the neutral element
+        neutral = 0.0 if kind == "absmax" else float("-inf") if kind == "max" else float("inf")
+        tile = torch.where(tile.isnan(), torch.tensor(neutral, dtype=tile.dtype), tile)
+    flip = _SIGN_OF_UINT64 if dtype == "uint64" else 0
+    if flip:
+        tile = tile ^ flip
+    result = tile.amin(axis) if kind == "min" else tile.amax(axis)
+    return result ^ flip if flip else result
+
+
+_SIGN_OF_UINT64 = -(1 << 63)
+"""A uint64 is held in an int64 of the same bits; with this bit flipped, both order alike."""
+
+
+def cast_tile(value: Tensor, dtype: str) -> Tensor:
+    """A result brought into the range of its dtype."""
+    if is_float8(dtype):
+        return cast(value, "float32", dtype)  # type: ignore[no-any-return]
+    return wrap(value.to(value_dtype(dtype)), dtype)  # type: ignore[no-any-return]
 
 
 def combine(a: Tensor, b: Tensor, kind: str, keep_nan: bool = False) -> Tensor:
@@ -437,59 +501,7 @@ def _scan(t: Translator, node: Any) -> Closure:
         tile = tile.cumsum(axis, dtype=tile.dtype) if is_sum else tile.cummax(axis).values
         target.write(s, cast(tile.flip(axis) if reverse else tile, source.dtype, target.dtype))
 
-    return _tile_operator(t, run, "a scan")
-
-
-_NEUTRAL = {"sum": 0, "bitor": 0, "bitxor": 0, "bitand": -1}
-
-
-def _neutral(kind: str, dtype: str) -> float:
-    if kind in _NEUTRAL:
-        return _NEUTRAL[kind]
-    if is_float(dtype):
-        return float("-inf") if kind == "max" else float("inf")
-    info = torch.iinfo(value_dtype(dtype))
-    return info.min if kind == "max" else info.max
-
-
-@handles(CALLS, "tl.tileop.reducer_init")
-def _reducer_init(t: Translator, node: Any) -> Closure:
-    region = Region(t, node.args[0])
-    kind = t.reducers[node.args[0].args[0].buffer.data]
-    start = t.expr(node.args[1]) if len(node.args) > 1 else None
-
-    def run(s: State) -> None:
-        value: Value = _neutral(kind, region.dtype) if start is None else start(s)
-        region.write(s, torch.as_tensor(value).to(value_dtype(region.dtype)))
-
-    return _tile_operator(t, run, "reducer_init")
-
-
-@handles(CALLS, "tl.reducer_update")
-def _reducer_update(t: Translator, node: Any) -> Closure:
-    target, value = t.access(node.args[0]), t.expr(node.args[1])
-    kind, dtype = t.reducers[node.args[0].buffer.data], str(node.args[0].buffer.dtype)
-    every = tuple(t.lanes.get(axis, 1) for axis in range(t.rank))
-
-    def run(s: State) -> None:
-        given = value(s)
-        contribution = torch.as_tensor(given).to(value_dtype(dtype))
-        array, flat, chosen = target.elements(s, torch.Size(every))
-        update_cells(array, flat[chosen], contribution.expand(flat.shape)[chosen], kind)
-
-    return run
-
-
-@handles(CALLS, "tl.tileop.finalize_reducer", "tl.tileop.finalize_reducer_v2")
-def _finalize(t: Translator, node: Any) -> Closure:
-    source = Region(t, node.args[0])
-    target = Region(t, node.args[1]) if len(node.args) > 1 else None
-
-    def run(s: State) -> None:
-        if target is not None:
-            target.write(s, cast(source.read(s), source.dtype, target.dtype))
-
-    return _tile_operator(t, run, "finalize_reducer")
+    return tile_operator(t, run, "a scan")
 
 
 def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
@@ -533,8 +545,8 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
         if source is not None:
             source_min, source_ext = source.box(s)
             over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
-            steps = [e for e in (source_ext if over_source else extents) if e != 1]
-            source_box, target_box = _paired(source_ext, steps), _paired(extents, steps)
+            steps = _steps(source, source_ext) if over_source else _steps(target, extents)
+            source_box, target_box = _paired(source, steps), _paired(target, steps)
             if source_box is None or target_box is None:
                 raise Unsupported(
                     f"{source.location}: an atomic of {source.name}{source_ext} on {target.name}{extents}"
@@ -550,4 +562,4 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
             s, target.array(s), minima, extents, combine(old, value, kind), target.location, OWNER_OF_ATOMICS
         )
 
-    return _tile_operator(t, run, "an atomic on a tile")
+    return tile_operator(t, run, "an atomic on a tile")

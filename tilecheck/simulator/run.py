@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from tilecheck.program import global_accesses
-from tilecheck.simulator import expressions, operators, statements, threads  # noqa: F401  (they fill the tables)
+from tilecheck.simulator import (  # noqa: F401  (they fill the tables)
+    expressions,
+    operators,
+    reducers,
+    statements,
+    threads,
+)
 from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import Array, Registers, allocate, parameter, view
 from tilecheck.simulator.state import Return, State

@@ -12,6 +12,7 @@ from torch import Tensor
 from tilecheck.simulator.access import Affine, Closure, registers_index
 from tilecheck.simulator.launch_shape import THREAD_TAGS
 from tilecheck.simulator.memory import Array, Registers
+from tilecheck.simulator.reducers import update_by_store
 from tilecheck.simulator.state import Break, Continue, Return, State, both, either
 from tilecheck.simulator.translator import CALLS, STATEMENTS, Translator, handles, operator_name
 from tilecheck.simulator.values import Value, truth
@@ -117,6 +118,8 @@ def _is_integer(value: Any) -> bool:
 
 @handles(STATEMENTS, "BufferStore")
 def _store(t: Translator, node: Any) -> Closure:
+    if node.buffer.data in t.reducers:
+        return update_by_store(t, node)
     value = t.expr(node.value)
     slot = t.buffer(node.buffer)
     t.store_locations[node.buffer.data] = t.location
@@ -448,7 +451,12 @@ def _block(t: Translator, node: Any) -> Closure:
     for key in ("reducer_info", "reducer_info_v2"):
         for data, info in dict(node.annotations.get(key, {})).items():
             t.reducers[data] = str(info["op"])
-    return t.stmt(node.body)
+    outer = t.safe_values
+    t.safe_values = {**outer, **{d: t.expr(v) for d, v in dict(node.annotations.get("safe_value_map", {})).items()}}
+    try:
+        return t.stmt(node.body)
+    finally:
+        t.safe_values = outer
 
 
 @handles(STATEMENTS, "AttrStmt")

@@ -3,6 +3,7 @@
 Threads run in lock step, statement by statement, so a barrier has nothing to do; a missing one is not seen.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ def _element_atomic(t: Translator, node: Any) -> Closure:
     dtype = str(node.args[0].args[0].buffer.dtype)
     value = t.expr(node.args[1])
     returns = "_ret_" in name
-    every = _lanes_here(t)
+    every = t.acting_lanes()
 
     def run(s: State) -> Value:
         given = as_tensor(value(s), dtype).to(value_dtype(dtype))
@@ -71,13 +72,6 @@ def _element_atomic(t: Translator, node: Any) -> Closure:
         return load_form(result.reshape(()) if result.numel() == 1 else result, dtype)
 
     return run
-
-
-def _lanes_here(t: Translator) -> tuple[int, ...]:
-    """Each lane of the parallel loops around does the update once; so does each thread, where threads are
-    lanes.
-    """
-    return tuple(t.lanes.get(axis, 1) for axis in range(t.rank))
 
 
 def _previous(array: Any, cells: Tensor, values: Tensor, kind: str, dtype: str) -> Tensor:
@@ -106,7 +100,7 @@ def _vector_atomic(t: Translator, node: Any) -> Closure:
     else:
         raise t.unsupported(f"{operator_name(node)} of a vector value")
     dtype = str(target_load.buffer.dtype)
-    every = _lanes_here(t)
+    every = t.acting_lanes()
 
     def run(s: State) -> None:
         for target, value in zip(targets, values, strict=True):
@@ -159,18 +153,25 @@ def _thread_number(t: Translator, node: Any) -> Closure:
 
 
 def _by_thread(t: Translator, value: Value, dtype: str) -> tuple[Tensor, torch.Size]:
-    """(values in thread order, shape to go back to); more axes than the threads' are not modelled."""
+    """(values in thread order, shape to go back to)."""
     counts = [extent for _, extent in t.launch.threads]
-    tensor = as_tensor(value, dtype)
     shape = torch.Size(counts + [1] * (t.rank - len(counts)))
-    if tensor.dim() and any(n > 1 for n in tensor.shape[len(counts) :]):
-        raise t.unsupported("a warp operation inside a parallel loop")
-    return tensor.expand(shape).reshape(-1), shape
+    return as_tensor(value, dtype).expand(shape).reshape(-1), shape
+
+
+def _of_whole_warps(t: Translator, what: str) -> None:
+    """Refuses an operation between the threads of a warp where the lanes at hand are no whole warps."""
+    if t.parallel:
+        raise t.unsupported(f"{what} inside a parallel loop")
+    count = math.prod(extent for _, extent in t.launch.threads)
+    if count % WARP:
+        raise t.unsupported(f"{what} in a block of {count} threads, which is no multiple of {WARP}")
 
 
 @handles(CALLS, "tl.shfl_sync", "tl.shfl_xor_sync", "tl.shfl_up_sync", "tl.shfl_down_sync")
 def _shuffle(t: Translator, node: Any) -> Closure:
     how = operator_name(node).removeprefix("tl.shfl_").removesuffix("sync").rstrip("_")
+    _of_whole_warps(t, operator_name(node))
     dtype = str(node.dtype)
     value, delta = t.expr(node.args[1]), t.expr(node.args[2])
     width = int(node.args[3]) if len(node.args) > 3 else WARP
@@ -195,6 +196,7 @@ def _shuffle(t: Translator, node: Any) -> Closure:
 @handles(CALLS, *(f"tl.warp_reduce_{kind}" for kind in ("sum", "max", "min", "bitand", "bitor")))
 def _warp_reduce(t: Translator, node: Any) -> Closure:
     kind = operator_name(node).removeprefix("tl.warp_reduce_")
+    _of_whole_warps(t, operator_name(node))
     dtype, value = str(node.dtype), t.expr(node.args[0])
 
     def run(s: State) -> Value:
@@ -218,6 +220,7 @@ def _over_groups(flat: Tensor, size: int, kind: str) -> Tensor:
 @handles(CALLS, "tl.any_sync", "tl.all_sync", "tl.ballot_sync", "tl.ballot")
 def _vote(t: Translator, node: Any) -> Closure:
     name = operator_name(node)
+    _of_whole_warps(t, name)
     predicate, dtype = t.expr(node.args[-1]), str(node.dtype)
 
     def run(s: State) -> Value:
@@ -235,9 +238,44 @@ def _vote(t: Translator, node: Any) -> Closure:
     return run
 
 
+@handles(CALLS, "tl.any_of", "tl.all_of")
+def _vote_of_memory(t: Translator, node: Any) -> Closure:
+    """Whether any, or all, of a run of elements in row-major order are true."""
+    load, count = node.args[0].args[0], node.args[1]
+    if type(count).__name__ != "IntImm":
+        raise t.unsupported(f"{operator_name(node)} of a number of elements known only at run time: {count}")
+    elements = [t.access(_further(load, i)) for i in range(int(count))]
+    all_of = operator_name(node) == "tl.all_of"
+
+    def run(s: State) -> Value:
+        result: Value = all_of
+        for element in elements:
+            found = truth(element.load(s))
+            result = result & found if all_of else result | found
+        return result
+
+    return run
+
+
+def _further(load: Any, by: int) -> Any:
+    """The load of the element `by` places further in row-major order."""
+    from tilelang import tvm
+
+    indices = list(load.indices)
+    for axis in range(len(indices) - 1, 0, -1):
+        if type(load.buffer.shape[axis]).__name__ != "IntImm" or type(indices[axis]).__name__ != "IntImm":
+            indices[axis] += by
+            return tvm.tirx.BufferLoad(load.buffer, indices)
+        extent, place = int(load.buffer.shape[axis]), int(indices[axis]) + by
+        by, indices[axis] = place // extent, tvm.tirx.IntImm(indices[axis].dtype, place % extent)
+    indices[0] += by
+    return tvm.tirx.BufferLoad(load.buffer, indices)
+
+
 @handles(CALLS, "tl.syncthreads_count", "tl.syncthreads_and", "tl.syncthreads_or")
 def _block_vote(t: Translator, node: Any) -> Closure:
     name, dtype = operator_name(node), str(node.dtype)
+    _of_whole_warps(t, name)
     predicate = t.expr(node.args[0])
 
     def run(s: State) -> Value:
@@ -287,6 +325,10 @@ def _extern(t: Translator, node: Any) -> Closure:
     name = str(node.args[0].value)
     if name == "debug_print_var":
         return _print(t, str(node.args[1].value), node.args[2])
+    if name == "debug_print_buffer_value":
+        text, buffer, number = str(node.args[1].value), str(node.args[2].value), t.expr(node.args[3])
+        value = t.expr(node.args[4])
+        return lambda s: _tell(s, text, value(s), f"buffer={buffer}, index={number(s)}, ")
     if name == "debug_print_msg":
         text = str(node.args[1].value)
         return lambda s: s.tell(text)
@@ -295,15 +337,16 @@ def _extern(t: Translator, node: Any) -> Closure:
 
 def _print(t: Translator, text: str, value: Any) -> Closure:
     closure = t.expr(value)
+    return lambda s: _tell(s, text, closure(s))
 
-    def run(s: State) -> None:
-        found = closure(s)
-        shown = found.flatten().tolist() if isinstance(found, Tensor) else found
-        s.tell(
-            f"msg='{text}' {s.where}: {shown[0] if isinstance(shown, list) and len(shown) == 1 else shown}"
-        )
 
-    return run
+def _tell(s: State, text: str, value: Value, of: str = "") -> None:
+    """One line for all lanes; those that a condition switched off are left out."""
+    if isinstance(value, Tensor):
+        lanes = value if s.mask is None else value.expand(common_shape(value.shape, s.mask.shape))
+        shown = lanes.flatten().tolist() if s.mask is None else lanes[s.mask.expand(lanes.shape)].tolist()
+        value = shown[0] if len(shown) == 1 else shown
+    s.tell(f"msg='{text}' {of}{s.where}: {value}")
 
 
 def _over_axes(lanes: Tensor, axes: list[int], kind: str) -> Tensor:

@@ -67,6 +67,7 @@ class Translator:
         self.register_slots: set[int] = set()
         self.stored_registers: list[set[int]] = []  # by enclosing parallel loop
         self.reducers: dict[Any, str] = {}
+        self.safe_values: dict[Any, Closure] = {}  # data variable -> what a load past the edge gives, if not 0
         self.reduce_kind = "sum"  # of the thread all-reduce that an attribute announces
         self.store_locations: dict[Any, Location] = {}  # data variable -> last line that stores to it
         self.in_launch = False
@@ -151,6 +152,15 @@ class Translator:
     def is_registers(self, slot: int) -> bool:
         return slot in self.register_slots
 
+    def acting_lanes(self) -> tuple[int, ...]:
+        """Shape of the lanes that carry out an update here, each once: the iterations of the parallel loops around,
+        which the threads share among them; outside of those, every thread.
+        """
+        return tuple(
+            self.lanes.get(axis, 1) if not self.parallel or axis in self.parallel else 1
+            for axis in range(self.rank)
+        )
+
     def access(self, node: Any) -> Access:
         """The element access of a BufferLoad or BufferStore."""
         from tilelang import tvm
@@ -165,6 +175,7 @@ class Translator:
             self.rank,
             self.location,
             guarded=self._guarded and not all(isinstance(index, tvm.tirx.IntImm) for index in node.indices),
+            outside=self.safe_values.get(node.buffer.data),
         )
 
     def axes(self, node: Any) -> Axes:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -158,10 +159,15 @@ def _float_to_integer(value: Tensor, target: str) -> Value:
         if math.isnan(number):
             return 0
         return wrap(int(min(max(number, low), high)), target)
-    exact = value.to(torch.float64).nan_to_num(nan=0.0)
+    exact = value.to(torch.float64).nan_to_num(nan=0.0).trunc()
+    if target == "uint64":
+        # Held as int64 with the same bits: what does not fit an int64 is converted less 2^63, and the bit put back.
+        over = exact >= 2.0**63
+        whole = torch.where(over, exact - 2.0**63, exact).clamp(0, math.nextafter(2.0**63, 0.0)).to(torch.int64)
+        return torch.where(exact >= 2.0**64, -1, torch.where(over, whole ^ -(1 << 63), whole))
     # The largest int64 has no float64 of its own: compare before converting.
-    inside = exact.clamp(low, math.nextafter(float(high), 0.0) if bits == 64 else high).trunc()
-    return torch.where(exact >= high, high, inside.to(torch.int64)).to(value_dtype(target))
+    inside = exact.clamp(low, math.nextafter(float(high), 0.0) if bits == 64 else high).to(torch.int64)
+    return torch.where(exact >= high, high, inside).to(value_dtype(target))
 
 
 def store_form(value: Value, name: str) -> Value:
@@ -206,13 +212,25 @@ def _unsigned64(compare: Callable[[Value, Value], Value]) -> Callable[[Value, Va
 
 
 def _big(op: str) -> Callable[[Value, Value], Value]:
+    """Operations on uint64 that the same bits in an int64 would get wrong; numpy has the type."""
+    mask = (1 << 64) - 1
+    of_arrays = {"Min": np.minimum, "Max": np.maximum, "Mod": np.remainder, "FloorMod": np.remainder}.get(
+        op, np.floor_divide
+    )
+
     def calculate(a: Value, b: Value) -> Value:
-        if isinstance(a, Tensor) or isinstance(b, Tensor):
-            raise NotImplementedError(f"{op} of uint64 that differs between lanes")
-        mask = (1 << 64) - 1
-        return wrap(_INTEGER_ARITHMETIC[op](a & mask, b & mask), "uint64")
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            return wrap(_INTEGER_ARITHMETIC[op](a & mask, b & mask), "uint64")
+        if op not in ("Min", "Max"):
+            b = _without_zero(b)
+        result = of_arrays(_as_uint64(a), _as_uint64(b))
+        return torch.from_numpy(np.asarray(result).view(np.int64))
 
     return calculate
+
+
+def _as_uint64(value: Value) -> Any:
+    return torch.as_tensor(value, dtype=torch.int64).numpy().view(np.uint64)
 
 
 def _truncated_division(a: Value, b: Value) -> Value:
