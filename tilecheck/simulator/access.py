@@ -79,15 +79,19 @@ class Access:
         location: Location,
         guarded: bool,
         outside: Closure | None = None,
+        hidden: int = 0,
     ) -> None:
         """indices: closures of the whole indices.  affine: their affine forms, None if one has none.
         extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is
-        global.  outside: what a guarded load past the edge gives; None: 0.
+        global.  outside: what a guarded load past the edge gives; None: 0.  hidden: number of leading indices that
+        the source does not have (the thread, in memory that each thread has to itself).
         """
-        self.outside = outside
+        self.outside, self.hidden = outside, hidden
         self.slot, self.name, self.indices = slot, name, list(indices)
         self.location, self.guarded, self.rank = location, guarded, rank
-        self.affine = None if affine is None else list(affine)
+        # A view of memory with a negative stride is not to be had in torch: reversed accesses are gathers.
+        backwards = affine is not None and any(c < 0 for a in affine for c in a.lanes.values())
+        self.affine = None if affine is None or backwards else list(affine)
         self._strides: tuple[int, ...] | None = None
         if self.affine is None:
             return
@@ -315,12 +319,13 @@ class Access:
             return
         shape = common_shape(bad.shape, *(i.shape for i in index))
         lane = tuple(bad.expand(shape).nonzero()[0]) if shape else ()
-        at = ", ".join(str(int(i.expand(shape)[lane])) for i in index)
+        at = ", ".join(str(int(i.expand(shape)[lane])) for i in index[self.hidden :])
+        extent = "x".join(map(str, array.shape[self.hidden :]))
         s.findings.add(
             kind,
             self.location,
             self.name,
-            f"{self.name}[{at}]{remark}; {self.name} is {array.extent} ({array.scope}; {s.where}, "
+            f"{self.name}[{at}]{remark}; {self.name} is {extent} ({array.scope}; {s.where}, "
             f"{int(bad.sum())} of {bad.numel()} lanes)",
         )
 

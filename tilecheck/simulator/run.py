@@ -112,7 +112,7 @@ def _make_memory(
             by_data[buffer.data] = array
     memory: list[Array | Registers | None] = []
     for slot, buffer in enumerate(t.buffers):
-        shape = tuple(int(t.expr(extent)(s)) for extent in buffer.shape)
+        shape = t.private.get(slot, ()) + tuple(int(t.expr(extent)(s)) for extent in buffer.shape)
         name, dtype = str(buffer.name), str(buffer.dtype)
         if t.is_registers(slot):
             memory.append(Registers(name, dtype, shape))
@@ -127,7 +127,9 @@ def _make_memory(
             by_data[buffer.data] = array
             memory.append(array)
             continue
-        strides = tuple(int(t.expr(stride)(s)) for stride in buffer.strides) or _contiguous(shape)
+        strides = _contiguous(shape)
+        if buffer.strides:
+            strides = strides[: len(t.private.get(slot, ()))] + tuple(int(t.expr(x)(s)) for x in buffer.strides)
         memory.append(view(base, name, dtype, shape, strides))
     return memory
 
