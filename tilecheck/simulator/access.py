@@ -134,10 +134,11 @@ class Access:
         if not self.used:
             strides = ()
         if not storage.complete and not storage.is_complete():
-            bad = ~torch.as_strided(storage.written, size, strides, offset)  # type: ignore[arg-type]
+            assert storage.written is not None
+            bad = array.by_element(~array.shadow(storage.written, size, strides, offset))
             self._check_written(s, array, bad)
         if storage.owner is not None:
-            self._check_owner(s, array, torch.as_strided(storage.owner, size, strides, offset))
+            self._check_owner(s, array, array.shadow(storage.owner, size, strides, offset))
         return load_form(array.values(size, strides, offset), array.dtype)
 
     def store(self, s: State, value: Value, missing: tuple[int, ...]) -> None:
@@ -153,9 +154,9 @@ class Access:
         size, strides = (self.size, self._lane_strides(array)) if self.rank else ((), ())
         storage = array.storage
         if storage.owner is not None:
-            self._claim(s, array, torch.as_strided(storage.owner, size, strides, offset), mask)
+            self._claim(s, array, array.shadow(storage.owner, size, strides, offset), mask)
         write_memory(array.values(size, strides, offset), value, array.dtype, mask)
-        mark_written(storage, size, strides, offset, mask)
+        mark_written(array, size, strides, offset, mask)
 
     def _one_value_each(self, value: Value, mask: Tensor | None, missing: tuple[int, ...]) -> bool:
         """Whether each element gets one value from one lane, or the same from all that share it."""
@@ -204,10 +205,11 @@ class Access:
         storage = array.storage
         flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         if not storage.complete and not storage.is_complete():
-            bad = ~storage.written[flat] & inside  # type: ignore[index]
+            assert storage.written is not None
+            bad = array.by_element(~storage.written[array.entries(flat)]) & inside
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
-            self._check_owner(s, array, torch.where(inside, storage.owner[flat], 0))
+            self._check_owner(s, array, storage.owner[array.entries(flat)] * array.by_entry(inside))
         value = load_form(array.data[tuple(index)], array.dtype)
         if bool(inside.all()):
             return value
@@ -232,8 +234,8 @@ class Access:
             return
         flat = sum(i * stride for i, stride in zip(cells, array.strides, strict=True))
         if storage.owner is not None:
-            self._claim(s, array, storage.owner[flat], None)
-            storage.owner[flat] = s.block
+            self._claim(s, array, storage.owner[array.entries(flat)], None)
+            storage.owner[array.entries(flat)] = s.block
         array.data[cells] = wanted
         kept = array.data[cells]
         differs = ~((kept == wanted) | ((kept != kept) & (wanted != wanted)))
@@ -247,7 +249,7 @@ class Access:
                 f"several lanes write different values to {self.name}[{at}] ({s.where})",
             )
         if storage.written is not None and not storage.complete:
-            storage.written[flat] = True
+            storage.written[array.entries(flat)] = True
 
     def elements(self, s: State, shape: torch.Size) -> tuple[Array, Tensor, Tensor]:
         """(array, offset in memory of each lane's element, lanes that touch one), of at least `shape`; for
@@ -263,17 +265,18 @@ class Access:
         chosen = (inside & active).expand(shape)
         storage = array.storage
         if not storage.complete and not storage.is_complete():
-            bad = ~storage.written[flat] & chosen  # type: ignore[index]
+            assert storage.written is not None
+            bad = array.by_element(~storage.written[array.entries(flat)]) & chosen
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
-            storage.owner[flat[chosen]] = OWNER_OF_ATOMICS
+            storage.owner[array.entries(flat[chosen])] = OWNER_OF_ATOMICS
         return array, flat, chosen
 
     def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
         """The block at hand becomes owner of what it stores to; another block that stored there before is a
         race.
         """
-        taken = (owner > 0) & (owner != s.block)
+        taken = array.by_element((owner > 0) & (owner != s.block))
         if mask is not None:
             taken = taken & mask
         if bool(taken.any()):
@@ -287,12 +290,12 @@ class Access:
         if mask is None:
             owner.fill_(s.block)
         else:
-            owner.copy_(torch.where(mask, s.block, owner))
+            owner.copy_(torch.where(array.by_entry(mask), s.block, owner))
 
     def _check_owner(self, s: State, array: Array, owner: Tensor) -> None:
         if array.storage.ordered_by_program:
             return
-        foreign = (owner > 0) & (owner != s.block)
+        foreign = array.by_element((owner > 0) & (owner != s.block))
         if s.mask is not None:
             foreign = foreign & s.mask
         if bool(foreign.any()):

@@ -129,7 +129,8 @@ def _read_inside(
     size = tuple(extents)
     storage = array.storage
     if not storage.complete and not storage.is_complete():
-        bad = ~torch.as_strided(storage.written, size, array.strides, offset)  # type: ignore[arg-type]
+        assert storage.written is not None
+        bad = array.by_element(~array.shadow(storage.written, size, array.strides, offset))
         if bool(bad.any()):
             at = ", ".join(str(m + int(i)) for m, i in zip(minima, bad.nonzero()[0], strict=True))
             s.findings.add(
@@ -140,7 +141,7 @@ def _read_inside(
                 f"{array.extent} ({array.scope}; {s.where}, {int(bad.sum())} of {bad.numel()} elements)",
             )
     if storage.owner is not None and not storage.ordered_by_program:
-        owner = torch.as_strided(storage.owner, size, array.strides, offset)
+        owner = array.shadow(storage.owner, size, array.strides, offset)
         if bool(((owner > 0) & (owner != s.block)).any()):
             s.findings.add(
                 "race",
@@ -177,7 +178,7 @@ def write_box(
     size = tuple(extents)
     storage = array.storage
     if storage.owner is not None:
-        mine = torch.as_strided(storage.owner, size, array.strides, offset)
+        mine = array.shadow(storage.owner, size, array.strides, offset)
         if owner is None and bool(((mine > 0) & (mine != s.block)).any()):
             s.findings.add(
                 "conflicting writes",
@@ -190,7 +191,7 @@ def write_box(
     if storage.written is not None and not storage.complete:
         if size == array.shape:
             storage.complete = True
-        torch.as_strided(storage.written, size, array.strides, offset).fill_(True)
+        array.shadow(storage.written, size, array.strides, offset).fill_(True)
 
 
 def tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
