@@ -79,15 +79,19 @@ class Access:
         location: Location,
         guarded: bool,
         outside: Closure | None = None,
+        hidden: int = 0,
     ) -> None:
         """indices: closures of the whole indices.  affine: their affine forms, None if one has none.
         extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is
-        global.  outside: what a guarded load past the edge gives; None: 0.
+        global.  outside: what a guarded load past the edge gives; None: 0.  hidden: number of leading indices that
+        the source does not have (the thread, in memory that each thread has to itself).
         """
-        self.outside = outside
+        self.outside, self.hidden = outside, hidden
         self.slot, self.name, self.indices = slot, name, list(indices)
         self.location, self.guarded, self.rank = location, guarded, rank
-        self.affine = None if affine is None else list(affine)
+        # A view of memory with a negative stride is not to be had in torch: reversed accesses are gathers.
+        backwards = affine is not None and any(c < 0 for a in affine for c in a.lanes.values())
+        self.affine = None if affine is None or backwards else list(affine)
         self._strides: tuple[int, ...] | None = None
         if self.affine is None:
             return
@@ -130,10 +134,11 @@ class Access:
         if not self.used:
             strides = ()
         if not storage.complete and not storage.is_complete():
-            bad = ~torch.as_strided(storage.written, size, strides, offset)  # type: ignore[arg-type]
+            assert storage.written is not None
+            bad = array.by_element(~array.shadow(storage.written, size, strides, offset))
             self._check_written(s, array, bad)
         if storage.owner is not None:
-            self._check_owner(s, array, torch.as_strided(storage.owner, size, strides, offset))
+            self._check_owner(s, array, array.shadow(storage.owner, size, strides, offset))
         return load_form(array.values(size, strides, offset), array.dtype)
 
     def store(self, s: State, value: Value, missing: tuple[int, ...]) -> None:
@@ -149,9 +154,9 @@ class Access:
         size, strides = (self.size, self._lane_strides(array)) if self.rank else ((), ())
         storage = array.storage
         if storage.owner is not None:
-            self._claim(s, array, torch.as_strided(storage.owner, size, strides, offset), mask)
+            self._claim(s, array, array.shadow(storage.owner, size, strides, offset), mask)
         write_memory(array.values(size, strides, offset), value, array.dtype, mask)
-        mark_written(storage, size, strides, offset, mask)
+        mark_written(array, size, strides, offset, mask)
 
     def _one_value_each(self, value: Value, mask: Tensor | None, missing: tuple[int, ...]) -> bool:
         """Whether each element gets one value from one lane, or the same from all that share it."""
@@ -200,10 +205,11 @@ class Access:
         storage = array.storage
         flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         if not storage.complete and not storage.is_complete():
-            bad = ~storage.written[flat] & inside  # type: ignore[index]
+            assert storage.written is not None
+            bad = array.by_element(~storage.written[array.entries(flat)]) & inside
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
-            self._check_owner(s, array, torch.where(inside, storage.owner[flat], 0))
+            self._check_owner(s, array, storage.owner[array.entries(flat)] * array.by_entry(inside))
         value = load_form(array.data[tuple(index)], array.dtype)
         if bool(inside.all()):
             return value
@@ -228,8 +234,8 @@ class Access:
             return
         flat = sum(i * stride for i, stride in zip(cells, array.strides, strict=True))
         if storage.owner is not None:
-            self._claim(s, array, storage.owner[flat], None)
-            storage.owner[flat] = s.block
+            self._claim(s, array, storage.owner[array.entries(flat)], None)
+            storage.owner[array.entries(flat)] = s.block
         array.data[cells] = wanted
         kept = array.data[cells]
         differs = ~((kept == wanted) | ((kept != kept) & (wanted != wanted)))
@@ -243,7 +249,7 @@ class Access:
                 f"several lanes write different values to {self.name}[{at}] ({s.where})",
             )
         if storage.written is not None and not storage.complete:
-            storage.written[flat] = True
+            storage.written[array.entries(flat)] = True
 
     def elements(self, s: State, shape: torch.Size) -> tuple[Array, Tensor, Tensor]:
         """(array, offset in memory of each lane's element, lanes that touch one), of at least `shape`; for
@@ -259,17 +265,18 @@ class Access:
         chosen = (inside & active).expand(shape)
         storage = array.storage
         if not storage.complete and not storage.is_complete():
-            bad = ~storage.written[flat] & chosen  # type: ignore[index]
+            assert storage.written is not None
+            bad = array.by_element(~storage.written[array.entries(flat)]) & chosen
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
-            storage.owner[flat[chosen]] = OWNER_OF_ATOMICS
+            storage.owner[array.entries(flat[chosen])] = OWNER_OF_ATOMICS
         return array, flat, chosen
 
     def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
         """The block at hand becomes owner of what it stores to; another block that stored there before is a
         race.
         """
-        taken = (owner > 0) & (owner != s.block)
+        taken = array.by_element((owner > 0) & (owner != s.block))
         if mask is not None:
             taken = taken & mask
         if bool(taken.any()):
@@ -283,12 +290,12 @@ class Access:
         if mask is None:
             owner.fill_(s.block)
         else:
-            owner.copy_(torch.where(mask, s.block, owner))
+            owner.copy_(torch.where(array.by_entry(mask), s.block, owner))
 
     def _check_owner(self, s: State, array: Array, owner: Tensor) -> None:
         if array.storage.ordered_by_program:
             return
-        foreign = (owner > 0) & (owner != s.block)
+        foreign = array.by_element((owner > 0) & (owner != s.block))
         if s.mask is not None:
             foreign = foreign & s.mask
         if bool(foreign.any()):
@@ -315,12 +322,13 @@ class Access:
             return
         shape = common_shape(bad.shape, *(i.shape for i in index))
         lane = tuple(bad.expand(shape).nonzero()[0]) if shape else ()
-        at = ", ".join(str(int(i.expand(shape)[lane])) for i in index)
+        at = ", ".join(str(int(i.expand(shape)[lane])) for i in index[self.hidden :])
+        extent = "x".join(map(str, array.shape[self.hidden :]))
         s.findings.add(
             kind,
             self.location,
             self.name,
-            f"{self.name}[{at}]{remark}; {self.name} is {array.extent} ({array.scope}; {s.where}, "
+            f"{self.name}[{at}]{remark}; {self.name} is {extent} ({array.scope}; {s.where}, "
             f"{int(bad.sum())} of {bad.numel()} lanes)",
         )
 

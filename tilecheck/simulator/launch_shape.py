@@ -19,12 +19,17 @@ _NEEDS_THREADS = (
 )
 
 
+_WRITTEN_OUT = ("tl.tileop.copy", "tl.tileop.fill", "tl.tileop.reduce")
+"""Tile operators that are translated as loops over elements where an operand is a thread's own."""
+
+
 @dataclass
 class Launch:
     """threads: ((thread index 0..2 for x..z, extent), ...), of the indices that are lanes, slowest (z) first.
 
     parallel_depth: levels of the deepest nest of parallel loops.
     register_data: data variables of the `local` buffers that can be held as cells.
+    private_data: those of the others, of which each thread has an array.
     synchronises: blocks may wait for each other (atomics, fences), so that reading another's result is no
     race.
     """
@@ -32,7 +37,12 @@ class Launch:
     threads: tuple[tuple[int, int], ...] = ()
     parallel_depth: int = 0
     register_data: set[Any] = field(default_factory=set)
+    private_data: set[Any] = field(default_factory=set)
     synchronises: bool = False
+
+    @property
+    def rank(self) -> int:
+        return len(self.threads) + self.parallel_depth
 
     def axis_of_thread(self, index: int) -> int | None:
         for axis, (i, _) in enumerate(self.threads):
@@ -84,7 +94,7 @@ def read_launch(body: Any) -> Launch:
 
     tir.stmt_functor.post_order_visit(body, visit)
     lanes = {thread_vars[v] for v in used if v in thread_vars}
-    if needs_threads:
+    if needs_threads or _every_thread_updates(body):
         lanes |= {i for i in range(3) if extents[i] > 1}
     launch.threads = tuple((i, extents[i]) for i in (2, 1, 0) if i in lanes and extents[i] > 1)
     launch.parallel_depth = _parallel_depth(body)
@@ -96,11 +106,12 @@ def read_launch(body: Any) -> Launch:
         and data not in tiled
         and not _indexed_by_lanes(body, data, thread_vars)
     }
+    launch.private_data = local_data - launch.register_data if launch.threads else set()
     return launch
 
 
 def _tile_operands(body: Any) -> set[Any]:
-    """Data variables of buffers that tile operators other than fill, or pointers, name."""
+    """Data variables of buffers that pointers, or tile operators that are not written out as loops, name."""
     from tilelang import tvm
 
     named: dict[Any, int] = {}
@@ -112,11 +123,39 @@ def _tile_operands(body: Any) -> set[Any]:
         if name in ("tl.region", "tl.access_ptr"):
             data = node.args[0].buffer.data
             named[data] = named.get(data, 0) + 1
-        elif name == "tl.tileop.fill":
-            named[node.args[0].args[0].buffer.data] -= 1
+        elif name in _WRITTEN_OUT:
+            for operand in node.args[:2]:
+                if getattr(getattr(operand, "op", None), "name", "") == "tl.region":
+                    named[operand.args[0].buffer.data] -= 1
 
     tvm.tirx.stmt_functor.post_order_visit(body, visit)
     return {data for data, count in named.items() if count > 0}
+
+
+def _every_thread_updates(body: Any) -> bool:
+    """Whether an atomic stands outside of all parallel loops: each thread of the block carries it out."""
+    from tilelang import tvm
+
+    tir = tvm.tirx
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        if isinstance(node, tir.Call):
+            name = getattr(node.op, "name", "")
+            found |= name.startswith("tl.atomic_") and name.endswith("elem_op")
+
+    def walk(node: Any) -> None:
+        if isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL:
+            return
+        inside = statements_in(node)
+        if not inside:
+            tir.stmt_functor.post_order_visit(node, look)
+        for child in inside:
+            walk(child)
+
+    walk(body)
+    return found
 
 
 def _parallel_depth(body: Any) -> int:

@@ -28,6 +28,7 @@ class Storage:
     ever: flat, like owner: written in any launch.
     ordered_by_program: blocks wait for each other (atomics, fences), so that reading another's result is no
     race.
+    unit: bytes that one entry of these tensors speaks for: the smallest element of all views of the memory.
     """
 
     written: Tensor | None = None
@@ -35,6 +36,7 @@ class Storage:
     owner: Tensor | None = None
     ever: Tensor | None = None
     ordered_by_program: bool = False
+    unit: int = 1
 
     def forget(self) -> None:
         """A block starts: nothing of its own memory is written."""
@@ -65,10 +67,13 @@ class Array:
     storage: Storage
     shape: tuple[int, ...] = field(init=False)
     strides: tuple[int, ...] = field(init=False)
+    scale: int = field(init=False)
 
     def __post_init__(self) -> None:
+        """scale: entries of the shadows for one element."""
         self.shape = tuple(self.data.shape)
         self.strides = tuple(self.data.stride())
+        self.scale = self.data.dtype.itemsize // self.storage.unit
 
     @property
     def is_global(self) -> bool:
@@ -84,34 +89,52 @@ class Array:
         return torch.as_strided(self.data, size, strides, offset + self.data.storage_offset())
 
     def shadow(self, of: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
-        return torch.as_strided(of, size, strides, offset)
+        """The entries of a shadow for the elements of a view; a last axis of `scale` if that is not 1."""
+        if self.scale == 1:
+            return torch.as_strided(of, size, strides, offset)
+        wide = tuple(stride * self.scale for stride in strides)
+        return torch.as_strided(of, (*size, self.scale), (*wide, 1), offset * self.scale)
+
+    def entries(self, flat: Tensor) -> Tensor:
+        """Where in a shadow the elements at offsets `flat` are; with a last axis like that of `shadow`."""
+        return flat if self.scale == 1 else flat[..., None] * self.scale + torch.arange(self.scale)
+
+    def by_element(self, found: Tensor) -> Tensor:
+        """What is true of any entry of an element."""
+        return found if self.scale == 1 else found.any(-1)
+
+    def by_entry(self, mask: Tensor) -> Tensor:
+        """A mask of elements, shaped so that it applies to their entries."""
+        return mask if self.scale == 1 else mask[..., None]
 
 
-def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...]) -> Array:
+def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...], unit: int) -> Array:
     """Memory of a block: nothing in it is written, and floats start as NaN, so that nothing passes for a
     zero.
     """
     data = torch.zeros(shape, dtype=storage_dtype(dtype))
     if is_float(dtype):
         data = torch.full(shape, float("nan")).to(storage_dtype(dtype))
+    entries = data.numel() * (data.dtype.itemsize // unit)
     return Array(
-        name, dtype, scope, data, Storage(torch.zeros(data.numel(), dtype=torch.bool), complete=False)
+        name, dtype, scope, data, Storage(torch.zeros(entries, dtype=torch.bool), complete=False, unit=unit)
     )
 
 
-def parameter(name: str, dtype: str, data: Tensor, *, stored_to: bool) -> Array:
+def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool) -> Array:
     """A tensor of the caller. Shadows are kept where the program stores to it."""
     if data.dtype is torch.uint64:
         data = data.view(torch.int64)
-    storage = Storage()
+    storage = Storage(unit=unit)
     if stored_to:
         span = (
             1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride(), strict=True))
             if data.numel()
             else 0
         )
-        storage.owner = torch.zeros(span, dtype=torch.int32)
-        storage.ever = torch.zeros(span, dtype=torch.bool)
+        entries = span * (data.dtype.itemsize // unit)
+        storage.owner = torch.zeros(entries, dtype=torch.int32)
+        storage.ever = torch.zeros(entries, dtype=torch.bool)
     return Array(name, dtype, "global", data, storage)
 
 
@@ -119,29 +142,23 @@ def view(base: Array, name: str, dtype: str, shape: tuple[int, ...], strides: tu
     """Another shape, or another element type, over the memory of `base` (`T.reshape`, `T.view`)."""
     flat = torch.as_strided(base.data, (base.data.numel(),), (1,), base.data.storage_offset())
     target = storage_dtype(dtype)
-    storage = base.storage
     if target is not flat.dtype:
-        if target.itemsize != flat.dtype.itemsize:
-            storage.written, storage.complete = (
-                None,
-                True,
-            )  # shadows are by element; of mixed sizes none are kept
         flat = flat.view(target)
-    return Array(
-        name, dtype, base.scope, torch.as_strided(flat, shape, strides, flat.storage_offset()), storage
-    )
+    data = torch.as_strided(flat, shape, strides, flat.storage_offset())
+    return Array(name, dtype, base.scope, data, base.storage)
 
 
 def mark_written(
-    storage: Storage, size: tuple[int, ...], strides: tuple[int, ...], offset: int, mask: Value
+    array: Array, size: tuple[int, ...], strides: tuple[int, ...], offset: int, mask: Value
 ) -> None:
+    storage = array.storage
     if storage.written is None or storage.complete:
         return
-    shadow = torch.as_strided(storage.written, size, strides, offset)
+    shadow = array.shadow(storage.written, size, strides, offset)
     if mask is None:
         shadow.fill_(True)
     else:
-        shadow |= mask
+        shadow |= array.by_entry(mask)
 
 
 class Registers:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Closure
+from tilecheck.simulator.element_loops import copy_by_element, fill_by_element, reduce_by_element
 from tilecheck.simulator.findings import Location, Unsupported
 from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array
 from tilecheck.simulator.state import State
@@ -36,7 +37,7 @@ class Region:
     def __init__(self, t: Translator, node: Any) -> None:
         load, _, *extents = node.args
         self.slot = t.buffer(load.buffer)
-        if t.is_registers(self.slot):
+        if t.is_registers(self.slot) or self.slot in t.private:
             raise t.unsupported(f"a tile operator on the thread-local buffer {load.buffer.name}")
         self.name = str(load.buffer.name)
         self.dtype = str(load.buffer.dtype)
@@ -128,7 +129,8 @@ def _read_inside(
     size = tuple(extents)
     storage = array.storage
     if not storage.complete and not storage.is_complete():
-        bad = ~torch.as_strided(storage.written, size, array.strides, offset)  # type: ignore[arg-type]
+        assert storage.written is not None
+        bad = array.by_element(~array.shadow(storage.written, size, array.strides, offset))
         if bool(bad.any()):
             at = ", ".join(str(m + int(i)) for m, i in zip(minima, bad.nonzero()[0], strict=True))
             s.findings.add(
@@ -139,7 +141,7 @@ def _read_inside(
                 f"{array.extent} ({array.scope}; {s.where}, {int(bad.sum())} of {bad.numel()} elements)",
             )
     if storage.owner is not None and not storage.ordered_by_program:
-        owner = torch.as_strided(storage.owner, size, array.strides, offset)
+        owner = array.shadow(storage.owner, size, array.strides, offset)
         if bool(((owner > 0) & (owner != s.block)).any()):
             s.findings.add(
                 "race",
@@ -176,7 +178,7 @@ def write_box(
     size = tuple(extents)
     storage = array.storage
     if storage.owner is not None:
-        mine = torch.as_strided(storage.owner, size, array.strides, offset)
+        mine = array.shadow(storage.owner, size, array.strides, offset)
         if owner is None and bool(((mine > 0) & (mine != s.block)).any()):
             s.findings.add(
                 "conflicting writes",
@@ -189,7 +191,7 @@ def write_box(
     if storage.written is not None and not storage.complete:
         if size == array.shape:
             storage.complete = True
-        torch.as_strided(storage.written, size, array.strides, offset).fill_(True)
+        array.shadow(storage.written, size, array.strides, offset).fill_(True)
 
 
 def tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Closure:
@@ -215,6 +217,8 @@ _ASYNCHRONOUS = ("barrier", "dst_block", "cluster_mask", "use_2cta", "gather4_ro
 
 @handles(CALLS, "tl.tileop.copy", "tl.tileop.async_copy", "tl.tileop.tma_copy")
 def _copy(t: Translator, node: Any) -> Closure:
+    if (loops := copy_by_element(node)) is not None:
+        return t.stmt(loops)
     for annotation in dict(node.annotations or {}):
         if str(annotation) in _ASYNCHRONOUS:
             raise t.unsupported(f"{operator_name(node)} with {annotation}")
@@ -264,12 +268,12 @@ def _transpose(t: Translator, node: Any) -> Closure:
 
 @handles(CALLS, "tl.tileop.fill")
 def _fill(t: Translator, node: Any) -> Closure:
+    if (loops := fill_by_element(node)) is not None:
+        return t.stmt(loops)
     load = node.args[0].args[0]
     value, source, target = t.expr(node.args[1]), str(node.args[1].dtype), str(load.buffer.dtype)
-    slot = t.buffer(load.buffer)
-    if t.is_registers(slot):
-        return _fill_registers(t, slot, value, source, target)
     region = Region(t, node.args[0])
+    t.store_locations[region.data] = t.location
 
     def run(s: State) -> None:
         filler = cast(value(s), source, target)
@@ -277,21 +281,6 @@ def _fill(t: Translator, node: Any) -> Closure:
         region.write(s, tensor)
 
     return tile_operator(t, run, "a fill")
-
-
-def _fill_registers(t: Translator, slot: int, value: Closure, source: str, target: str) -> Closure:
-    import itertools
-
-    for written in t.stored_registers:
-        written.add(slot)
-
-    def run(s: State) -> None:
-        registers = s.memory[slot]
-        filler = cast(value(s), source, target)
-        for cell in itertools.product(*map(range, registers.shape)):
-            registers.store(cell, filler, s.mask)
-
-    return run
 
 
 @handles(CALLS, "tl.tileop.im2col", "tl.tileop.c2d_im2col")
@@ -385,6 +374,8 @@ def multiply(a: Tensor, b: Tensor, accumulator: Tensor | None, operand: str, res
 
 @handles(CALLS, "tl.tileop.reduce")
 def _reduce(t: Translator, node: Any) -> Closure:
+    if (loops := reduce_by_element(node)) is not None:
+        return t.stmt(loops)
     source, target = Region(t, node.args[0]), Region(t, node.args[1])
     kind, axis, clear = str(node.args[2].value), int(node.args[3]), bool(node.args[4])
     keep_nan = bool(dict(node.annotations or {}).get("nan_propagate", False)) and target.dtype in (

@@ -103,16 +103,22 @@ def _make_memory(
     t: Translator, s: State, prim_func: Any, arguments: Sequence[Tensor | float], written: set[Any]
 ) -> list[Array | Registers | None]:
     by_data: dict[Any, Array] = {}
+    unit: dict[Any, int] = {}
+    for buffer in (*t.buffers, *prim_func.buffer_map.values()):
+        size = storage_dtype(str(buffer.dtype)).itemsize
+        unit[buffer.data] = min(size, unit.get(buffer.data, size))
     for var, argument in zip(prim_func.params, arguments, strict=True):
         if var in prim_func.buffer_map:
             buffer = prim_func.buffer_map[var]
             assert isinstance(argument, Tensor)
-            array = parameter(str(buffer.name), str(buffer.dtype), argument, stored_to=buffer.data in written)
+            array = parameter(
+                str(buffer.name), str(buffer.dtype), argument, unit[buffer.data], stored_to=buffer.data in written
+            )
             array.storage.ordered_by_program = t.launch.synchronises
             by_data[buffer.data] = array
     memory: list[Array | Registers | None] = []
     for slot, buffer in enumerate(t.buffers):
-        shape = tuple(int(t.expr(extent)(s)) for extent in buffer.shape)
+        shape = t.private.get(slot, ()) + tuple(int(t.expr(extent)(s)) for extent in buffer.shape)
         name, dtype = str(buffer.name), str(buffer.dtype)
         if t.is_registers(slot):
             memory.append(Registers(name, dtype, shape))
@@ -123,11 +129,13 @@ def _make_memory(
             continue
         base = by_data.get(buffer.data)
         if base is None:
-            array = allocate(name, dtype, str(buffer.scope()), shape)
+            array = allocate(name, dtype, str(buffer.scope()), shape, unit[buffer.data])
             by_data[buffer.data] = array
             memory.append(array)
             continue
-        strides = tuple(int(t.expr(stride)(s)) for stride in buffer.strides) or _contiguous(shape)
+        strides = _contiguous(shape)
+        if buffer.strides:
+            strides = strides[: len(t.private.get(slot, ()))] + tuple(int(t.expr(x)(s)) for x in buffer.strides)
         memory.append(view(base, name, dtype, shape, strides))
     return memory
 
@@ -145,10 +153,11 @@ def _check_outputs(t: Translator, s: State, prim_func: Any, outputs: set[Any]) -
         array = s.memory[slot]
         if buffer.data not in outputs or not isinstance(array, Array) or array.storage.ever is None:
             continue
-        ever = torch.as_strided(array.storage.ever, array.shape, array.strides)
-        if not array.data.numel() or bool(ever.all()):
+        if not array.data.numel():
             continue
-        missing = ~ever
+        missing = array.by_element(~array.shadow(array.storage.ever, array.shape, array.strides, 0))
+        if not bool(missing.any()):
+            continue
         at = ", ".join(str(int(i)) for i in missing.nonzero()[0])
         s.findings.add(
             "unwritten output",

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Affine, Closure, registers_index
-from tilecheck.simulator.launch_shape import THREAD_TAGS
+from tilecheck.simulator.launch_shape import THREAD_TAGS, read_launch
 from tilecheck.simulator.memory import Array, Registers
 from tilecheck.simulator.reducers import update_by_store
 from tilecheck.simulator.state import Break, Continue, Return, State, both, either
-from tilecheck.simulator.translator import CALLS, STATEMENTS, Translator, handles, operator_name
+from tilecheck.simulator.translator import CALLS, STATEMENTS, Translator, handles, lanes_along, operator_name
 from tilecheck.simulator.values import Value, truth
 
 Body = Callable[[State], Any]
@@ -70,19 +70,12 @@ def _bind_thread(t: Translator, var: Any, index: int) -> Closure:
 
         return run_single
     slot = t.define(var, frozenset({axis}), Affine(lanes={axis: 1}))
-    lane = _lane(t, axis, t.launch.threads[axis][1])
+    lane = lanes_along(axis, t.launch.threads[axis][1], t.rank)
 
     def run(s: State) -> None:
         s.vars[slot] = lane
 
     return run
-
-
-def _lane(t: Translator, axis: int, extent: int, start: int = 0) -> Tensor:
-    """The coordinate of each lane along one axis of the grid."""
-    shape = [1] * t.rank
-    shape[axis] = extent
-    return torch.arange(start, start + extent, dtype=torch.int32).reshape(shape)
 
 
 def _all_defined(t: Translator, value: Any) -> bool:
@@ -200,7 +193,7 @@ def _serial(t: Translator, node: Any) -> Closure:
     """Serial, pipelined, unrolled and vectorised loops: the order of the iterations is that of the source."""
     start, extent = t.expr(node.min), t.expr(node.extent)
     step = t.expr(node.step) if getattr(node, "step", None) is not None else None
-    slot = t.define(node.loop_var)
+    slot = t.define(node.loop_var, t.union_of_axes((node.min, node.extent)))
     body = t.stmt(node.body)
 
     def run(s: State) -> None:
@@ -309,7 +302,7 @@ def _parallel(t: Translator, node: Any) -> Closure:
         Affine(const=constant_start) if constant_start is not None else Affine(terms=[(1, start)])
     )
     slot = t.define(node.loop_var, frozenset({axis}), form)
-    lane = _lane(t, axis, extent)
+    lane = lanes_along(axis, extent, t.rank)
     t.parallel.append(axis)
     t.lanes[axis] = extent
     t.stored_registers.append(set())
@@ -340,7 +333,7 @@ def _thread_loop(t: Translator, node: Any, index: int) -> Closure:
     if axis is not None:
         t.define(node.loop_var, frozenset({axis}), Affine(lanes={axis: 1}))
         t.lanes[axis] = t.launch.threads[axis][1]
-    lane: Value = 0 if axis is None else _lane(t, axis, t.launch.threads[axis][1])
+    lane: Value = 0 if axis is None else lanes_along(axis, t.launch.threads[axis][1], t.rank)
     body = t.stmt(node.body)
 
     def run(s: State) -> None:
@@ -389,14 +382,17 @@ def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
     slot = t.define(node.loop_var)
     outermost = not t.in_launch
     innermost = not _is_grid(node.body)
+    around = t.launch
     if outermost:
         t.in_launch = True
+        t.launch = read_launch(node)
         for axis, (_, count) in enumerate(t.launch.threads):
             t.lanes[axis] = count
     first_buffer = len(t.block_buffers)
     body = t.stmt(node.body)
     if outermost:
         t.in_launch = False
+        t.launch = around
         t.lanes.clear()
     mine = t.block_buffers[first_buffer:]
 

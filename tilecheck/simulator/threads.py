@@ -227,9 +227,9 @@ def _vote(t: Translator, node: Any) -> Closure:
         flat, shape = _by_thread(t, truth(predicate(s)), "bool")
         active = torch.ones_like(flat) if s.mask is None else _by_thread(t, s.mask, "bool")[0]
         votes, present = (x.reshape(-1, WARP) for x in (flat & active, active))
-        if "any" in name:
+        if name == "tl.any_sync":
             result = votes.any(1)
-        elif "all" in name:
+        elif name == "tl.all_sync":
             result = (votes | ~present).all(1)
         else:
             result = (votes.to(torch.int64) << torch.arange(WARP)).sum(1)

@@ -7,6 +7,7 @@ refused by its name and line.
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Access, Affine, Closure
@@ -43,8 +44,9 @@ def handles(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handl
 class Translator:
     """One program's translation.
 
-    rank: number of axes of the lane grid: one for each thread index that the program uses, then one for each
-    level of its deepest nest of parallel loops.
+    launch: of the kernel at hand; programs may have several.
+    rank: number of axes of its lane grid: one for each thread index that it uses, then one for each level of its
+    deepest nest of parallel loops.
     """
 
     def __init__(self, prim_func: Any, *, guarded: bool = True) -> None:
@@ -54,7 +56,6 @@ class Translator:
         self.prim_func = prim_func
         self.location = Location()
         self.launch: Launch = read_launch(prim_func.body)
-        self.rank = len(self.launch.threads) + self.launch.parallel_depth
         self.lanes: dict[int, int] = {}  # axis -> extent, of the axes in force
         self.parallel: list[int] = []  # axes of the parallel loops around
         self._slots: dict[Any, int] = {}
@@ -65,6 +66,7 @@ class Translator:
         self.buffers: list[Any] = []  # by slot
         self.block_buffers: list[int] = []  # slots of the memory that every block has anew
         self.register_slots: set[int] = set()
+        self.private: dict[int, tuple[int, ...]] = {}  # slot -> threads, of buffers that each thread has to itself
         self.stored_registers: list[set[int]] = []  # by enclosing parallel loop
         self.reducers: dict[Any, str] = {}
         self.safe_values: dict[Any, Closure] = {}  # data variable -> what a load past the edge gives, if not 0
@@ -143,11 +145,19 @@ class Translator:
             self.buffers.append(buffer)
             if buffer.data in self.launch.register_data:
                 self.register_slots.add(self._buffers[buffer])
+            elif buffer.data in self.launch.private_data:
+                self.private[self._buffers[buffer]] = tuple(n for _, n in self.launch.threads)
         return self._buffers[buffer]
 
     def allocate(self, buffer: Any) -> None:
-        """Memory that every block has anew."""
-        self.block_buffers.append(self.buffer(buffer))
+        """Memory that every block has anew; a workspace in global memory all blocks share."""
+        slot = self.buffer(buffer)
+        if str(buffer.scope()) != "global":
+            self.block_buffers.append(slot)
+
+    @property
+    def rank(self) -> int:
+        return self.launch.rank
 
     def is_registers(self, slot: int) -> bool:
         return slot in self.register_slots
@@ -165,17 +175,24 @@ class Translator:
         """The element access of a BufferLoad or BufferStore."""
         from tilelang import tvm
 
+        slot = self.buffer(node.buffer)
         affine = [self.affine(index) for index in node.indices]
+        indices = [self.expr(index) for index in node.indices]
+        own = self.private.get(slot, ())
+        if own:  # in memory the threads' arrays lie one after the other: their numbers are the leading indices
+            affine = [Affine(lanes={axis: 1}) for axis in range(len(own))] + affine
+            indices = [constantly(lanes_along(axis, n, self.rank)) for axis, n in enumerate(own)] + indices
         return Access(
-            self.buffer(node.buffer),
+            slot,
             node.buffer.name,
-            [self.expr(index) for index in node.indices],
+            indices,
             None if any(a is None for a in affine) else [a for a in affine if a is not None],
             dict(self.lanes),
             self.rank,
             self.location,
             guarded=self._guarded and not all(isinstance(index, tvm.tirx.IntImm) for index in node.indices),
             outside=self.safe_values.get(node.buffer.data),
+            hidden=len(own),
         )
 
     def axes(self, node: Any) -> Axes:
@@ -190,22 +207,23 @@ class Translator:
         if kind == "BufferLoad":
             if self.buffer(node.buffer) in self.register_slots:
                 return None if self.lanes else _NO_AXES
-            return self._union(node.indices)
+            return self.union_of_axes(node.indices)
         if kind == "Cast":
             return self.axes(node.value)
         if kind == "Call":
             if operator_name(node) in _THREAD_VALUES:
                 return frozenset(range(len(self.launch.threads)))
-            return None if self.lanes and _may_differ(node) else self._union(node.args)
+            return None if self.lanes and _may_differ(node) else self.union_of_axes(node.args)
         if kind == "Not":
             return self.axes(node.a)
         if kind == "Select":
-            return self._union((node.condition, node.true_value, node.false_value))
+            return self.union_of_axes((node.condition, node.true_value, node.false_value))
         if hasattr(node, "a") and hasattr(node, "b"):
-            return self._union((node.a, node.b))
+            return self.union_of_axes((node.a, node.b))
         return None
 
-    def _union(self, nodes: Any) -> Axes:
+    def union_of_axes(self, nodes: Any) -> Axes:
+        """Axes along which any of some values differs."""
         union: frozenset[int] = frozenset()
         for node in nodes:
             found = self.axes(node)
@@ -238,6 +256,17 @@ class Translator:
         if kind == "Cast" and str(node.dtype).startswith("int") and str(node.value.dtype).startswith("int"):
             return self.affine(node.value)
         return None
+
+
+def lanes_along(axis: int, extent: int, rank: int) -> Tensor:
+    """The coordinate of each lane along one axis of the lane grid."""
+    shape = [1] * rank
+    shape[axis] = extent
+    return torch.arange(extent, dtype=torch.int32).reshape(shape)
+
+
+def constantly(value: Value) -> Closure:
+    return lambda s: value
 
 
 def operator_name(call: Any) -> str:
