@@ -234,12 +234,10 @@ def _elements(shape: tuple[int, ...] | None) -> int:
 
 
 def _message(program: Program, outcome: Outcome, repeat: str) -> str:
-    schedule = f", schedule {outcome.schedule}" if outcome.schedule else ""
-    lines = [
-        f"{outcome.kernel} is wrong for {program.case} on {outcome.device}, {outcome.arch}{schedule}",
-        f"the case is there for: {program.case.why}",
-        *outcome.faults,
-    ]
+    lines = [f"{outcome.kernel} is wrong for {program.case} on {outcome.device}, {outcome.arch}"]
+    if outcome.schedule:
+        lines.append(f"schedule: {outcome.schedule}")
+    lines += [f"the case is there for: {program.case.why}", *outcome.faults]
     for name, verdict in outcome.verdicts.items():
         if not verdict.ok:
             lines += verdict.lines(name)

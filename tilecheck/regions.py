@@ -76,21 +76,19 @@ class Region:
     def __str__(self) -> str:
         """`first at [64, 0]; they lie in rows 64..127, columns 0..31 (all 2048 there)`.
 
-        The last two axes are called rows and columns. For one element its index alone.
+        The last two axes are called rows and columns; those of length 1 before the last are left out. For one
+        element its index alone.
         """
         if self.first is None:
             return "nowhere"
         if self.count == 1:
             return f"at {list(self.first)}"
-        names = [f"axis {a}" for a in range(len(self.shape))]
-        names[-1] = "columns"
-        if len(names) > 1:
-            names[-2] = "rows"
-        else:
-            names[-1] = "elements"
+        names = [f"axis {a} at" for a in range(len(self.shape))]
+        names[-2:] = ["row", "column"] if len(names) > 1 else ["element"]
         spans = ", ".join(
-            f"{name} {low}" if low == high else f"{name} {low}..{high}"
-            for name, (low, high) in zip(names, self.box, strict=True)
+            f"{name} {low}" if low == high else f"{name}{'' if name.endswith('at') else 's'} {low}..{high}"
+            for name, (low, high), size in zip(names, self.box, self.shape, strict=True)
+            if size > 1 or name == names[-1]
         )
         size = math.prod(high - low + 1 for low, high in self.box)
         share = "all" if size == self.count else f"{self.count} of"

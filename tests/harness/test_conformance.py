@@ -178,7 +178,7 @@ WRONG = {
     before_the_start: "C: 1 element written before its start, the nearest 1 before it",
     behind_an_input: "B: 1 element written past its end, the nearest 1 past the last one",
     input_modified: "A: 64 elements of an input changed, first at [7, 0]; "
-    "they lie in rows 7, columns 0..63 (all 64 there)",
+    "they lie in row 7, columns 0..63 (all 64 there)",
     reads_past_the_end: "C: 128 of 12800 elements wrong, first at [99, 0]",
     nan_tile: "C: 1152 of 12800 elements wrong, first at [64, 32]; "
     "they lie in rows 64..99, columns 32..63 (all 1152 there)",
@@ -204,8 +204,8 @@ def test_a_failure_names_everything_and_how_to_repeat_it():
     case = Case("tail-m-fp16", {"m": 100, "n": 128, "k": 64}, "float16", why="tail in M", draw="halves")
     spec = matmul_spec(case, draws={"halves": halves})
     assert failure_of(wrong, spec, repeat='pytest "tests/test_correctness.py::test_it[x]" --seed=0') == (
-        "matmul is wrong for tail-m-fp16 (m=100 n=128 k=64 float16) on fake, sm_90a, "
-        "schedule Schedule(block=64)\n"
+        "matmul is wrong for tail-m-fp16 (m=100 n=128 k=64 float16) on fake, sm_90a\n"
+        "schedule: Schedule(block=64)\n"
         "the case is there for: tail in M\n"
         "C: 1152 of 12800 elements wrong, first at [64, 32]; "
         "they lie in rows 64..99, columns 32..63 (all 1152 there)\n"
@@ -258,7 +258,7 @@ def test_findings_of_the_simulator_are_a_mismatch():
         raise finding
 
     message = failure_of(found, repeat="pytest x")
-    assert message.splitlines()[2:] == ["kernels/matmul.py:12: out of range: C[128, 0]", "repeat: pytest x"]
+    assert message.splitlines()[3:] == ["kernels/matmul.py:12: out of range: C[128, 0]", "repeat: pytest x"]
 
 
 def test_what_the_simulator_does_not_know_is_no_verdict():

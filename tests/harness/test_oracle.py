@@ -283,7 +283,7 @@ def test_misses_are_counted_and_boxed_across_chunks(monkeypatch):
     assert whole.index == (2, 100, 5)
     assert (
         str(whole.misses)
-        == "first at [1, 64, 0]; they lie in axis 0 1..2, rows 64..127, columns 0..31 (all 4096 there)"
+        == "first at [1, 64, 0]; they lie in axis 0 at 1..2, rows 64..127, columns 0..31 (all 4096 there)"
     )
 
 
