@@ -41,8 +41,9 @@ def _simulated_line() -> str:
 
 
 def table(found: Iterable[Record]) -> list[str]:
-    """For each kernel and dtype: how many cases, the least and the most that one of them used of the error terms
-    alone, the most that one used of its bound, and which."""
+    """For each kernel and dtype: how many cases, the least and the most that one of them used of the error
+    terms alone, the most that one used of its bound, and which.
+    """
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in found:
         groups.setdefault((record.kernel, record.dtype), []).append(record)
@@ -59,7 +60,7 @@ def table(found: Iterable[Record]) -> list[str]:
 
 
 def details(found: Iterable[Record]) -> list[str]:
-    """For each case: the shares of terms and of bound, the largest absolute and the norm-wise relative error."""
+    """For each case: shares of terms and bound, the largest absolute and the norm-wise relative error."""
     rows = [("case", "terms used", "budget used", "absolute error", "relative error")]
     rows += [
         (r.case, _share(r.terms_used), _budget(r), f"{r.max_abs_error:.3g}", f"{r.relative_error:.3g}")
