@@ -52,7 +52,7 @@ class Codes:
     def cell(self, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Magnitudes between which numbers of the sign of `out`, rounded to fp32 first, round to it.
 
-        The first is negative for zero; the second infinite from the largest finite value on, since conversions
+        The first is negative for zero; the second infinite from the largest finite value on, as conversions
         may saturate.
         """
         at = self.position(out).abs().clamp_(max=self._largest + 1)
