@@ -51,6 +51,13 @@ class Outcome:
         return max((v.budget_used for v in self.verdicts.values()), default=0.0)
 
     @property
+    def terms_used(self) -> float:
+        """Largest share of the error terms, without the final rounding, that any element needs."""
+        if self.faults and not self.verdicts:
+            return math.inf
+        return max((v.terms_used for v in self.verdicts.values()), default=0.0)
+
+    @property
     def max_abs_error(self) -> float:
         return max((v.max_abs_error for v in self.verdicts.values()), default=0.0)
 

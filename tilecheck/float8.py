@@ -49,6 +49,17 @@ class Codes:
         center = self.rounded(value).clamp(-self._largest, self._largest)
         return tuple(int(p - center) for p in (self.position(out), low, high))  # type: ignore[return-value]
 
+    def cell(self, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Magnitudes between which numbers of the sign of `out`, rounded to fp32 first, round to it.
+
+        The first is negative for zero; the second infinite from the largest finite value on, as conversions
+        may saturate.
+        """
+        at = self.position(out).abs().clamp_(max=self._largest + 1)
+        inner = torch.cat((-self._middles[:1], self._middles))[at]
+        outer = torch.where(at < self._largest, self._middles[at.clamp(max=self._largest)], math.inf)
+        return inner - 2.0**-24 * inner.abs(), outer * (1 + 2.0**-24)
+
     def ratio(
         self, out: torch.Tensor, value: torch.Tensor, moved: torch.Tensor, bound: torch.Tensor
     ) -> torch.Tensor:

@@ -5,6 +5,10 @@
 u is the unit roundoff of the output's dtype: the store rounds the value that the terms have moved. No share
 of the elements may miss. NaN and infinity must stand where the value has them.
 
+Since the store alone may use up to all of a 16-bit bound, a verdict also says how much of the terms it takes
+to come out so: how far, in units of `moved`, the right value is from the reals that round to the output (its
+rounding cell: up to the midpoints between it and its neighbours). A correctly rounded right value takes none.
+
 The floor covers what rounds absolutely: half the spacing of the output's subnormals, and 2^-126, below which
 approximate fp32 instructions (`ex2.approx.ftz`) flush to zero. It is not the smallest normal of a float16
 output: that is 6.1e-5, more than a softmax over 2^15 columns gives, so that a kernel that writes zeros would
@@ -37,6 +41,9 @@ class Verdict:
     dtype: of the output.  elements: how many it has.  misses: those out of bounds.
     budget_used: largest error over its bound, infinite where the bits or the pattern of NaN and infinity are
         wrong; in float8, 1 plus the code steps too many if any element misses.
+    terms_used: largest distance from the right value to the output's rounding cell, less what flushes to
+        zero, over the sum of the terms there. 0 where the right value rounds to the output; infinite as
+        `budget_used` is, and where nothing but the store rounds and rounded otherwise.
     max_abs_error, relative_error: over the elements that are finite on both sides; the latter is the 2-norm
         of the error over that of the value.
     index, got, want, bound: the worst element, None and 0 for an empty output; `want` is not rounded.
@@ -49,6 +56,7 @@ class Verdict:
     elements: int
     misses: Region
     budget_used: float = 0.0
+    terms_used: float = 0.0
     max_abs_error: float = 0.0
     relative_error: float = 0.0
     index: tuple[int, ...] | None = None
@@ -81,6 +89,8 @@ class Verdict:
                 f"  largest absolute error {self.max_abs_error:.3g}, "
                 f"relative error (norm) {self.relative_error:.3g}"
             )
+            if 1 < self.terms_used < math.inf:
+                lines.append(f"  it would take {self.terms_used:.3g} times the terms to come out so")
         return lines
 
     def _worst(self) -> str:
@@ -133,12 +143,18 @@ def judge(out: torch.Tensor, reference: Reference, low: torch.Tensor | None = No
         moved = _moved(terms, where, out, counted)
         bound = kind.unit * (chunk_value.abs() + moved) + moved + _floor(kind)
         ratio = comparison.ratio(out[where], chunk_value, moved, bound)
-        tally.add(where, ratio, out[where].double(), chunk_value, skip)
+        needed = _needed(comparison.cell(out[where]), out[where].double(), chunk_value, moved, _flush(kind))
+        needed.masked_fill_(ratio == math.inf, math.inf)
+        tally.add(where, ratio, needed, out[where].double(), chunk_value, skip)
     return _verdict(tally, out, value, terms, kind, comparison, empirical=reference.terms is None)
 
 
+def _flush(kind: DType) -> float:
+    return min(FLUSH, kind.smallest_normal)
+
+
 def _floor(kind: DType) -> float:
-    return kind.unit * kind.smallest_normal + min(FLUSH, kind.smallest_normal)
+    return kind.unit * kind.smallest_normal + _flush(kind)
 
 
 def _open_mask(reference: Reference, out: torch.Tensor) -> torch.Tensor | None:
@@ -182,6 +198,20 @@ def _moved(
     return moved
 
 
+def _needed(
+    cell: tuple[torch.Tensor, torch.Tensor],
+    got: torch.Tensor,
+    value: torch.Tensor,
+    moved: torch.Tensor,
+    flush: float,
+) -> torch.Tensor:
+    """Share of the terms that brings `value` into the rounding cell of `got`; 0 for NaN."""
+    inner, outer = cell
+    along = value * torch.copysign(torch.ones_like(got), got)
+    apart = torch.maximum(inner - along, along - outer).sub_(flush).clamp_(min=0.0)
+    return apart.div_(moved).nan_to_num_(0.0, posinf=math.inf).masked_fill_(torch.isnan(got), 0.0)
+
+
 def _empirical_term(
     low: torch.Tensor, value: torch.Tensor, is_open: torch.Tensor | None, kind: DType
 ) -> Term:
@@ -210,6 +240,7 @@ class _Distance:
     """Compares by absolute error."""
 
     def __init__(self, kind: DType) -> None:
+        self._kind = kind
         # Halfway from the largest finite value to the next power of two; from there on it rounds to infinity.
         self._overflow = kind.largest / (1 - kind.unit) * (1 - kind.unit / 2)
 
@@ -224,6 +255,17 @@ class _Distance:
         both = torch.isfinite(got) & torch.isfinite(value)
         error = (got - value).abs_().div_(bound)
         return torch.where(both, error, torch.where(pattern, 0.0, math.inf))
+
+    def cell(self, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Magnitudes between which numbers of the sign of `out` round to it; the first negative for zero."""
+        size, kind = out.double().abs(), self._kind
+        # Half a spacing around it: `unit` times the power of two below, and half of that from such a power
+        # towards zero. Below the smallest normal spacings stay the same.
+        normal = size.clamp(min=kind.smallest_normal)
+        power = normal / (2 * torch.frexp(normal).mantissa)
+        inwards = torch.where((power == normal) & (size > kind.smallest_normal), 0.5, 1.0)
+        inner = torch.where(torch.isinf(size), self._overflow, size - kind.unit * power * inwards)
+        return inner, torch.where(torch.isinf(size), math.inf, size + kind.unit * power)
 
 
 def _as_stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -252,7 +294,8 @@ def _judge_exactly(
         if kind.floating:
             same |= torch.isnan(got.double()) & torch.isnan(want.double())
         skip = None if is_open is None else is_open[where]
-        tally.add(where, torch.where(same, 0.0, math.inf), got.double(), want.double(), skip)
+        ratio = torch.where(same, 0.0, math.inf)
+        tally.add(where, ratio, ratio, got.double(), want.double(), skip)
     return _verdict(tally, out, value, (), kind, None, exact=True)
 
 
@@ -262,6 +305,7 @@ class _Tally:
     def __init__(self, out: torch.Tensor) -> None:
         self.misses = Region(tuple(out.shape))
         self.worst = -1.0
+        self.needed = 0.0
         self.index: tuple[int, ...] | None = None
         self.max_abs_error = 0.0
         self._error_squared = 0.0
@@ -271,13 +315,14 @@ class _Tally:
         self,
         where: tuple[slice, ...],
         ratio: torch.Tensor,
+        needed: torch.Tensor,
         got: torch.Tensor,
         value: torch.Tensor,
         skip: torch.Tensor | None,
     ) -> None:
         counted = torch.isfinite(got) & torch.isfinite(value)
         if skip is not None:
-            ratio = ratio.masked_fill(skip, 0.0)
+            ratio, needed = ratio.masked_fill(skip, 0.0), needed.masked_fill(skip, 0.0)
             counted &= ~skip
         offset = regions.starts(where, ratio.ndim)
         self.misses = self.misses.plus(ratio > 1, offset)
@@ -285,6 +330,7 @@ class _Tally:
         worst = float(ratio.flatten()[at])
         if worst > self.worst:
             self.worst, self.index = worst, regions.index_in(at, ratio.shape, offset)
+        self.needed = max(self.needed, float(needed.max()))
         error = torch.where(counted, (got - value).abs(), 0.0)
         self.max_abs_error = max(self.max_abs_error, float(error.max()))
         self._error_squared += float(error.square_().sum())
@@ -327,6 +373,7 @@ def _verdict(
         elements=out.numel(),
         misses=tally.misses,
         budget_used=tally.worst,
+        terms_used=tally.needed,
         max_abs_error=tally.max_abs_error,
         relative_error=tally.relative_error,
         index=at,

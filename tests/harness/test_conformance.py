@@ -213,6 +213,7 @@ def test_a_failure_names_everything_and_how_to_repeat_it():
         "  bound there: 0.00391 = 0.00391 (rounding to float16) + 7.63e-06 (fp32 accumulation) "
         "+ 2.98e-08 (subnormals)\n"
         "  largest absolute error 0.25, relative error (norm) 0.00937\n"
+        "  it would take 3.23e+04 times the terms to come out so\n"
         'repeat: pytest "tests/test_correctness.py::test_it[x]" --seed=0'
     )
 

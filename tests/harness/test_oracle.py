@@ -99,6 +99,85 @@ def test_one_step_off_fails_where_nothing_but_the_store_rounds(name, data):
     assert not judge(off, Reference(f64(x), terms=())).ok
 
 
+@pytest.mark.parametrize("name", [d.name for d in FLOATS])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_correctly_rounded_value_takes_none_of_the_terms(name, data):
+    x = data.draw(exact_inputs(name))
+    moved = data.draw(st.sampled_from([0.0, 1e-30, 1.0]))
+    assert judge(stored(x, name), Reference(f64(x), (Term("t", 1.0, f64(moved)),))).terms_used == 0
+
+
+@pytest.mark.parametrize("name", [d.name for d in FLOATS])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_value_moved_by_a_share_of_the_terms_takes_no_more_of_them(name, data):
+    x = data.draw(st.floats(-dtype(name).largest / 4, dtype(name).largest / 4))
+    moved = data.draw(st.floats(1e-6, 1)) * abs(x)
+    share = data.draw(st.floats(-1, 1))
+    out = stored(x + share * moved, name)
+    verdict = judge(out, Reference(f64(x), (Term("t", 1.0, f64(moved)),)))
+    # The sum in float64 rounds, too, by 2^-53 of x and so by up to 2^-33 of the terms.
+    assert verdict.terms_used <= abs(share) + 2.0**-32
+    # What the store moved it on is not counted, so it takes less than that by one rounding at most.
+    spacing = 2 * dtype(name).unit * max(abs(float(out.double())), dtype(name).smallest_normal)
+    assert verdict.terms_used >= abs(share) - (spacing + 2.0**-126) / max(moved, 1e-300) - 2.0**-32
+
+
+@pytest.mark.parametrize(
+    ("value", "got", "apart"),
+    [
+        # float16: 1 is a power of two, so that its cell reaches half as far down as up.
+        (1 + 2.0**-11, 1.0, 0.0),
+        (1 + 3 * 2.0**-11, 1.0, 2 * 2.0**-11),
+        (1 - 2.0**-12, 1.0, 0.0),
+        (1 - 2.0**-11, 1.0, 2.0**-12),
+        (-1 + 2.0**-11, -1.0, 2.0**-12),
+        (1.5, -1.0, 2.5 - 2.0**-12),
+        # Zero, of either sign, and subnormals, which are 2^-24 apart.
+        (2.0**-24, 0.0, 2.0**-25),
+        (2.0**-24, -0.0, 2.0**-25),
+        (-(2.0**-24), 0.0, 2.0**-25),
+        (2.0**-23, 2.0**-24, 2.0**-25),
+        (2.0**-14 - 2.0**-24, 2.0**-14, 2.0**-25),
+        # The largest finite value, and what overflows.
+        (65520.0, 65504.0, 0.0),
+        (65536.0, 65504.0, 16.0),
+        (65500.0, math.inf, 20.0),
+        (1e9, math.inf, 0.0),
+        (math.inf, math.inf, 0.0),
+        (-math.inf, -math.inf, 0.0),
+        (math.nan, math.nan, 0.0),
+        (1.0, math.nan, math.inf),
+        (1.0, -math.inf, math.inf),
+        (math.inf, 65504.0, math.inf),
+    ],
+)
+def test_what_it_takes_of_the_terms_is_the_distance_to_the_rounding_cell(value, got, apart):
+    magnitude = 32.0
+    reference = Reference(f64(0.0, value), (Term("t", 1.0, f64(1.0, magnitude)),))
+    verdict = judge(torch.tensor([0.0, got], dtype=torch.float16), reference)
+    assert verdict.terms_used == pytest.approx(apart / magnitude, abs=2.0**-120)
+
+
+def test_open_elements_take_none_of_the_terms():
+    value, is_open = f64(1.0, 2.0), torch.tensor([True, False])
+    assert judge(torch.tensor([5.0, 2.0]), Reference(value, (), open=is_open)).terms_used == 0
+    assert judge(torch.tensor([1.0, 5.0]), Reference(value, (), open=is_open)).terms_used == math.inf
+
+
+def test_exact_comparisons_take_all_or_nothing():
+    right = torch.tensor([1, 2])
+    assert judge(right, Reference(right)).terms_used == 0
+    assert judge(right + 1, Reference(right)).terms_used == math.inf
+
+
+def test_of_an_empirical_bound_too_the_rounding_is_not_counted():
+    reference, low = Reference(f64(1.0, 2.0)), torch.tensor([1.0, 2.25])
+    verdict = judge(torch.tensor([1.1, 2.0]), reference, low)
+    assert verdict.terms_used == pytest.approx(0.1 / 0.5, rel=1e-6)
+
+
 @pytest.mark.parametrize("name", FP8)
 def test_float8_one_code_off_fails_and_says_how_many_steps(name):
     out = torch.tensor([[1.0, 2.0, 3.0]]).to(getattr(torch, name))
@@ -372,4 +451,5 @@ def test_a_failure_reads_so():
         "  bound there: 0.000687 = 0.00061 (rounding to float16) + 7.63e-05 (fp32 accumulation over 4 steps) "
         "+ 2.98e-08 (subnormals)",
         "  largest absolute error 0.25, relative error (norm) 0.06",
+        "  it would take 3.27e+03 times the terms to come out so",
     ]

@@ -55,7 +55,8 @@ def stand_ins(monkeypatch):
 
     def check(spec, case, device, *, seed, repeat):
         wrong = case.id.startswith("wrong")
-        verdict = Verdict("float16", 4, Region((4,)), budget_used=case.dims["n"] / 200, max_abs_error=0.001)
+        n = case.dims["n"]
+        verdict = Verdict("float16", 4, Region((4,)), budget_used=n / 200, terms_used=n / 1000)
         outcome = conformance.Outcome(
             spec.name, case.id, device.arch.name, device.name, "", True, {"C": verdict}
         )
@@ -350,15 +351,15 @@ class TestReport:
         result.stdout.fnmatch_lines(
             [
                 "*tilecheck: simulated, sm_90a*",
-                "kernel     dtype    cases  budget used  by",
-                "row_scale  float16      2         0.50  row-scale-tail-fp16",
-                "big        float16      1         0.02  big-small-fp16",
+                "kernel     dtype    cases  terms used  budget used  by",
+                "row_scale  float16      2  0.00..0.10         0.50  row-scale-tail-fp16",
+                "big        float16      1  0.00..0.00         0.02  big-small-fp16",
                 "simulated on the CPU, so no GPU conformance; not modelled: *",
             ]
         )
         assert not lines_of(result, "absolute error")
         result = project.runpytest("-v", "-k", "not wrong")
-        result.stdout.fnmatch_lines("row-scale-tail-fp16         0.50           0.001*")
+        result.stdout.fnmatch_lines("row-scale-tail-fp16        0.10         0.50               0*")
 
     def test_failure_shows_the_message_and_a_command_that_repeats_it(self, project: pytest.Pytester) -> None:
         result = project.runpytest("--seed=5", "--arch=sm_80", "-k", "wrong")

@@ -25,6 +25,7 @@ class Record:
     """What a check found; travels with the test's report, also from xdist workers and into JUnit files.
 
     budget_used: largest error in units of the bound, over all elements and outputs.
+    terms_used: the same for the error terms alone, without the rounding into the output's dtype.
     """
 
     kernel: str
@@ -33,6 +34,7 @@ class Record:
     device: str
     arch: str
     budget_used: float
+    terms_used: float
     max_abs_error: float
     relative_error: float
     empirical: bool
@@ -94,6 +96,7 @@ class Checker:
             device=self.device.name,
             arch=self.device.arch.name,
             budget_used=outcome.budget_used,
+            terms_used=outcome.terms_used,
             max_abs_error=outcome.max_abs_error,
             relative_error=outcome.relative_error,
             empirical=outcome.empirical,

@@ -41,31 +41,41 @@ def _simulated_line() -> str:
 
 
 def table(found: Iterable[Record]) -> list[str]:
-    """For each kernel and dtype: how many cases, the highest share of a bound that one used, and which."""
+    """For each kernel and dtype: how many cases, the least and the most that one of them used of the error
+    terms alone, the most that one used of its bound, and which.
+    """
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in found:
         groups.setdefault((record.kernel, record.dtype), []).append(record)
     if not groups:
         return []
-    rows = [("kernel", "dtype", "cases", "budget used", "by")]
+    rows = [("kernel", "dtype", "cases", "terms used", "budget used", "by")]
     for (kernel, dtype), members in groups.items():
+        terms = sorted(record.terms_used for record in members)
         worst = max(members, key=lambda record: record.budget_used)
         by = worst.case if worst.budget_used > 0 else ""
-        rows.append((kernel, dtype, str(len(members)), _share(worst), by))
-    return _aligned(rows, right=(2, 3))
+        span = f"{_share(terms[0])}..{_share(terms[-1])}"
+        rows.append((kernel, dtype, str(len(members)), span, _budget(worst), by))
+    return _aligned(rows, right=(2, 3, 4))
 
 
 def details(found: Iterable[Record]) -> list[str]:
-    """For each case: the share of its bound, the largest absolute and the norm-wise relative error."""
-    rows = [("case", "budget used", "absolute error", "relative error")]
-    rows += [(r.case, _share(r), f"{r.max_abs_error:.3g}", f"{r.relative_error:.3g}") for r in found]
-    return _aligned(rows, right=(1, 2, 3)) if len(rows) > 1 else []
+    """For each case: shares of terms and bound, the largest absolute and the norm-wise relative error."""
+    rows = [("case", "terms used", "budget used", "absolute error", "relative error")]
+    rows += [
+        (r.case, _share(r.terms_used), _budget(r), f"{r.max_abs_error:.3g}", f"{r.relative_error:.3g}")
+        for r in found
+    ]
+    return _aligned(rows, right=(1, 2, 3, 4)) if len(rows) > 1 else []
 
 
-def _share(record: Record) -> str:
+def _budget(record: Record) -> str:
     # Marked, since twice a measured error says less than a sum of known roundings.
-    used = record.budget_used
-    return f"{'~' if record.empirical else ''}{used:.2f}" if used < 100 else f"{used:.3g}"
+    return f"{'~' if record.empirical else ''}{_share(record.budget_used)}"
+
+
+def _share(used: float) -> str:
+    return f"{used:.2f}" if used < 100 else f"{used:.3g}"
 
 
 def _left_out(report: Any) -> bool:
