@@ -273,7 +273,9 @@ for _ in range(2):
     except LaunchError as error:
         print("LaunchError:", error)
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    checkout = str(Path(__file__).parents[2])
+    # What is there already may be where TileLang is.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([checkout, os.environ.get("PYTHONPATH", "")])}
     run = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
     )

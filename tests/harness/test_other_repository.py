@@ -72,7 +72,11 @@ class Repository:
         self.write("gemm.py", KERNEL.replace(right, wrong))
 
     def pytest(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(CHECKOUT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
         return subprocess.run(
             command, cwd=self.root, env=environment, capture_output=True, text=True, check=False

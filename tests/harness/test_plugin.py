@@ -1,6 +1,7 @@
 """What the plugin shows and decides, in small projects of its own whose checks are stand-ins."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ class FakeGpu:
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Another repository with three kernels, on a machine without a GPU."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(tilecheck.__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(tilecheck.__file__).parents[1]), prepend=os.pathsep)
     # Other plugins cost a second to load, in each of these runs.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(environment, "machine", lambda: BARE)
