@@ -258,12 +258,12 @@ def _copy(t: Translator, node: Any) -> Closure:
 
 
 def _steps(region: Region, extents: Sequence[int]) -> list[int]:
-    """Extents of the loop that TileLang makes: those that are not 1 in the source (at run time they may be)."""
+    """Extents of the loop that TileLang makes: those that are not 1 as written; at run time they may be."""
     return [e for e, one in zip(extents, region.is_one, strict=True) if not one]
 
 
 def _paired(region: Region, steps: Sequence[int]) -> list[int] | None:
-    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not match."""
+    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they cannot."""
     if region.is_one.count(False) != len(steps):
         return None
     rest = iter(steps)
@@ -436,14 +436,14 @@ def reduce_axis(
 
 
 _LANES_OF_A_SUM = 32
-"""Partial sums of a reduction along an axis, as the threads of a warp hold them; the real number depends on the layout
-that TileLang infers."""
+"""Partial sums along an axis, as the threads of a warp hold them; the real number depends on the layout that
+TileLang infers."""
 
 
 def _sum_in_steps(tile: Tensor, axis: int, dtype: str) -> Tensor:
     """Sum of narrow floats, rounded after each addition: by lane first, then over pairs of lanes."""
-    rest = [cast(part.float(), "float32", dtype) for part in tile.split(_LANES_OF_A_SUM, axis)]
-    partial = rest[0].clone()
+    rest = [cast(part.float(), "float32", dtype) for part in torch.split(tile, _LANES_OF_A_SUM, axis)]
+    partial: Tensor = rest[0].clone()
     for part in rest[1:]:
         lanes = partial.narrow(axis, 0, part.shape[axis])
         lanes.copy_(_rounded_sum(lanes, part, dtype))

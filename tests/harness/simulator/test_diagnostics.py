@@ -11,9 +11,6 @@ def _poisoned(*shape, dtype=torch.float32):
     return torch.full(shape, 77.0).to(dtype)
 
 
-# --- reads of memory that nothing wrote ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("place", ["shared", "fragment"])
 def test_an_element_read_that_nothing_wrote(blames, place):
     alloc = getattr(T, f"alloc_{place}")
@@ -115,7 +112,12 @@ def test_bytes_of_a_word_that_nothing_wrote(blames):
                 parts[i] = A[i]
             T.copy(words, B)  # blamed
 
-    blames(main, [torch.zeros(8, dtype=torch.uint8), _poisoned(2, dtype=torch.int32)], "unwritten read", "words[1]")
+    blames(
+        main,
+        [torch.zeros(8, dtype=torch.uint8), _poisoned(2, dtype=torch.int32)],
+        "unwritten read",
+        "words[1]",
+    )
 
 
 def test_lanes_that_a_condition_excludes_may_read_anything():
@@ -131,9 +133,6 @@ def test_lanes_that_a_condition_excludes_may_read_anything():
     a, b = torch.randn(8), _poisoned(8)
     simulate(main, [a, b])
     assert torch.equal(b, torch.cat([a[:4], torch.zeros(4)]))
-
-
-# --- indices out of range ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["shared", "fragment"])
@@ -235,9 +234,6 @@ def test_without_the_guards_the_edge_is_out_of_range(blames):
     blames(main, [torch.randn(5), _poisoned(8)], "out of range", "A[5]", pass_configs=options)
 
 
-# --- conflicting writes --------------------------------------------------------------------------------------------------------
-
-
 def test_iterations_of_a_parallel_loop_that_write_one_element(blames):
     @T.prim_func
     def main(A: T.Tensor((8,), "float32"), B: T.Tensor((4,), "float32")):
@@ -303,9 +299,6 @@ def test_one_block_may_write_an_element_twice():
     assert torch.equal(b, a)
 
 
-# --- outputs, races, assertions, divisions -----------------------------------------------------------------------------------------
-
-
 def test_an_output_with_a_hole(blames):
     @T.prim_func
     def main(A: T.Tensor((10,), "float32"), B: T.Tensor((10,), "float32")):
@@ -364,7 +357,13 @@ def test_a_failed_assertion(blames):
             T.device_assert(A[bx] >= 0.0, msg="A must not be negative")  # blamed
             B[bx] = T.sqrt(A[bx])
 
-    blames(main, [torch.tensor([1.0, 2.0, -1.0, 3.0]), _poisoned(4)], "assertion", "A must not be negative", "block (2)")
+    blames(
+        main,
+        [torch.tensor([1.0, 2.0, -1.0, 3.0]), _poisoned(4)],
+        "assertion",
+        "A must not be negative",
+        "block (2)",
+    )
 
 
 def test_an_assertion_of_some_lanes(blames):
@@ -426,9 +425,6 @@ def test_faults_inside_a_macro_are_blamed_on_the_macro(blames):
     blames(main, [torch.randn(8), _poisoned(8)], "out of range", "tile[8]")
 
 
-# --- printing ------------------------------------------------------------------------------------------------------------------------
-
-
 def test_what_a_program_prints_is_told():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
@@ -444,7 +440,10 @@ def test_what_a_program_prints_is_told():
     b = _poisoned(4)
     simulate(main, [torch.tensor([1.0, 2.0, 4.0, 8.0]), b], tell=told.append)
     assert b.tolist() == [1.0, 2.0, 4.0, 8.0]
-    assert [line for line in told if "triple" in line] == ["msg='triple' block (0): 0", "msg='triple' block (1): 3"]
+    assert [line for line in told if "triple" in line] == [
+        "msg='triple' block (0): 0",
+        "msg='triple' block (1): 3",
+    ]
     values = [line for line in told if "tile" in line]
     assert [line.rpartition(" ")[2] for line in values] == ["1.0", "2.0", "4.0", "8.0"]
     assert "block (1)" in values[0]
