@@ -76,8 +76,8 @@ def test_loading_fragments_by_hand(refuses):
             tile = T.alloc_shared((16, 16), "float16")
             own = T.alloc_local((8,), "float16")
             T.copy(A, tile)
-            source = T.access_ptr(tile[tx % 16, 0], "r")
-            T.ptx_ldmatrix(T.bool(False), 4, source, T.access_ptr(own[0], "w"))  # blamed
+            row = tx % 16
+            T.ptx_ldmatrix(False, 4, T.access_ptr(tile[row, 0], "r"), T.access_ptr(own[0], "w"))  # blamed
             B[tx, 0] = own[0]
 
     refuses(main, [_blank(16, 16, dtype=torch.float16), _blank(32, 8, dtype=torch.float16)], "ptx_ldmatrix")
