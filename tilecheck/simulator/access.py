@@ -83,8 +83,8 @@ class Access:
     ) -> None:
         """indices: closures of the whole indices.  affine: their affine forms, None if one has none.
         extents: axis -> number of lanes, of the axes in force here.  guarded: TileLang guards it where it is
-        global.  outside: what a guarded load past the edge gives; None: 0.  hidden: number of leading indices that
-        the source does not have (the thread, in memory that each thread has to itself).
+        global.  outside: what a guarded load past the edge gives; None: 0.  hidden: number of leading indices
+        that the source does not have (the thread, in memory that each thread has to itself).
         """
         self.outside, self.hidden = outside, hidden
         self.slot, self.name, self.indices = slot, name, list(indices)
@@ -203,7 +203,7 @@ class Access:
             return load_form(torch.zeros((1,) * self.rank, dtype=array.data.dtype), array.dtype)
         index, inside, _ = self._resolve(s, array)
         storage = array.storage
-        flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
+        flat = _offsets(index, array.strides)
         if not storage.complete and not storage.is_complete():
             assert storage.written is not None
             bad = array.by_element(~storage.written[array.entries(flat)]) & inside
@@ -232,7 +232,7 @@ class Access:
         wanted = stored.to(array.data.dtype).expand(shape)[chosen]
         if wanted.numel() == 0:
             return
-        flat = sum(i * stride for i, stride in zip(cells, array.strides, strict=True))
+        flat = _offsets(cells, array.strides)
         if storage.owner is not None:
             self._claim(s, array, storage.owner[array.entries(flat)], None)
             storage.owner[array.entries(flat)] = s.block
@@ -260,8 +260,8 @@ class Access:
         array: Array = s.memory[self.slot]
         index, inside, active = self._resolve(s, array)
         shape = common_shape(inside.shape, shape)
-        flat = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
-        flat = torch.as_tensor(flat).expand(shape)
+        flat = _offsets(index, array.strides)
+        flat = flat.expand(shape)
         chosen = (inside & active).expand(shape)
         storage = array.storage
         if not storage.complete and not storage.is_complete():
@@ -331,6 +331,14 @@ class Access:
             f"{self.name}[{at}]{remark}; {self.name} is {extent} ({array.scope}; {s.where}, "
             f"{int(bad.sum())} of {bad.numel()} lanes)",
         )
+
+
+def _offsets(index: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
+    """Offsets in memory of the elements that index tensors name."""
+    flat = torch.zeros((), dtype=torch.int64)
+    for i, stride in zip(index, strides, strict=True):
+        flat = flat + i * stride
+    return flat
 
 
 def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...], name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Tile operators on the registers of a thread, written out as loops over elements, which is how TileLang lowers them.
+"""Tile operators on the registers of a thread, written out as loops over elements, as TileLang lowers them.
 
-Each function takes the call and gives a statement that does the same with loads and stores, or None where no operand
-is a thread's own (scope `local`).
+Each function takes the call and gives a statement that does the same with loads and stores, or None where no
+operand is a thread's own (scope `local`).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ def is_own(region: Any) -> bool:
 
 
 def copy_by_element(call: Any) -> Any:
-    """target[...] = source[...], over the extents of the source that are not 1, or of the target if that is nearer."""
+    """target[...] = source[...], over the extents that are not 1 on the nearer side."""
     source, target = call.args[:2]
     if not (is_own(source) or is_own(target)):
         return None

@@ -226,6 +226,9 @@ def _load_register(t: Translator, node: Any, slot: int) -> Closure:
 def _call(t: Translator, node: Any) -> Closure:
     name = operator_name(node)
     if name in INTRINSICS:
+        for mode in (str(a.value) for a in node.args if type(a).__name__ == "StringImm"):
+            if mode != "rn":
+                raise t.unsupported(f"{name} with rounding mode {mode}")
         dtypes = [str(a.dtype) for a in node.args]
         function = INTRINSICS[name](str(node.dtype), dtypes)
         arguments = [t.expr(a) for a in node.args]

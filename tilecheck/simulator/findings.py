@@ -74,7 +74,13 @@ class Findings:
 
 def location_of(statement: Any) -> Location | None:
     """Where TileLang says that `statement` stands in the source; None where it says nothing."""
-    from tilelang.ir import get_stmt_span, span_to_location
+    from tilelang.ir import get_stmt_span
 
-    place = span_to_location(get_stmt_span(statement))
+    return location_of_span(get_stmt_span(statement))
+
+
+def location_of_span(span: Any) -> Location | None:
+    from tilelang.ir import span_to_location
+
+    place = span_to_location(span)
     return None if place is None else Location(*place)

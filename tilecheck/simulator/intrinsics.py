@@ -99,7 +99,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
 for _name, _function in _FLOATS.items():
     _enter([_name], _of_floats(_function))
 
-# The last argument of these is the rounding mode: only round-to-nearest is modelled.
+# The last argument of these is the rounding mode; whoever translates a call refuses all but round-to-nearest.
 _IEEE: dict[str, Callable[..., Any]] = {
     "tl.ieee_add": torch.add,
     "tl.ieee_sub": torch.sub,
@@ -111,23 +111,15 @@ _IEEE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _ieee(name: str, function: Callable[..., Any]) -> Callable[[str, Sequence[str]], Function]:
+def _ieee(function: Callable[..., Any]) -> Callable[[str, Sequence[str]], Function]:
     def make(dtype: str, arguments: Sequence[str]) -> Function:
-        def calculate(*values: Value) -> Value:
-            *operands, mode = values
-            if mode != "rn":
-                from tilecheck.simulator.findings import Unsupported
-
-                raise Unsupported(f"the simulator does not model {name} with rounding mode {mode!r}")
-            return function(*(as_tensor(v, dtype) for v in operands))
-
-        return calculate
+        return lambda *values: function(*(as_tensor(v, dtype) for v in values[:-1]))
 
     return make
 
 
 for _name, _function in _IEEE.items():
-    _enter([_name], _ieee(_name, _function))
+    _enter([_name], _ieee(_function))
 
 
 def _bitwise(function: Callable[[Value, Value], Value]) -> Callable[[str, Sequence[str]], Function]:

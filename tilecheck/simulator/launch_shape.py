@@ -191,7 +191,7 @@ def statements_in(node: Any) -> list[Any]:
 
 
 def _indexed_by_lanes(body: Any, data: Any, thread_vars: dict[Any, int]) -> bool:
-    """Whether an index of the buffer may differ between lanes: it is a tile then, not the cells of a thread."""
+    """Whether an index of the buffer may differ between lanes: then it is no set of cells of a thread."""
     from tilelang import tvm
 
     tir = tvm.tirx

@@ -48,6 +48,7 @@ class Region:
         self.is_one = [type(e).__name__ == "IntImm" and int(e) == 1 for e in extents]
         self.data = load.buffer.data
         self.outside = t.safe_values.get(self.data)
+        self.fixed = [i for i, one in enumerate(self.is_one) if one and _is_constant(load.indices[i])]
 
     def array(self, s: State) -> Array:
         return s.memory[self.slot]  # type: ignore[no-any-return]
@@ -55,10 +56,19 @@ class Region:
     def box(self, s: State) -> tuple[list[int], list[int]]:
         """(minima, extents) as the active block has them."""
         what = f"a region of {self.name}"
-        return (
-            [uniform(m(s), what, s, self.location) for m in self.minima],
-            [uniform(e(s), what, s, self.location) for e in self.extents],
-        )
+        minima = [uniform(m(s), what, s, self.location) for m in self.minima]
+        extents = [uniform(e(s), what, s, self.location) for e in self.extents]
+        if self.scope == "global":
+            self._check_fixed(s, minima, extents)
+        return minima, extents
+
+    def _check_fixed(self, s: State, minima: list[int], extents: list[int]) -> None:
+        """TileLang guards no index that is a constant: a row that is not there is really accessed."""
+        array = self.array(s)
+        for i in self.fixed:
+            if not 0 <= minima[i] < array.shape[i]:
+                _report_range(s, array, minima, extents, self.location)
+                return
 
     def read(self, s: State) -> Tensor:
         """The box as values; all of it has to lie in the buffer."""
@@ -76,6 +86,10 @@ class Region:
         write_box(s, self.array(s), minima, extents, value, self.location)
 
 
+def _is_constant(index: Any) -> bool:
+    return type(index).__name__ == "IntImm"
+
+
 def _clip(array: Array, minima: Sequence[int], extents: Sequence[int]) -> tuple[list[int], list[int]]:
     """(first, past the last) of each dimension, relative to the box, of the part inside the buffer."""
     low = [max(0, -m) for m in minima]
@@ -90,14 +104,13 @@ def _inside(array: Array, minima: Sequence[int], extents: Sequence[int]) -> bool
 def _report_range(
     s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
 ) -> None:
-    if not array.is_global:
-        box = ", ".join(f"{m}:{m + e}" for m, e in zip(minima, extents, strict=True))
-        s.findings.add(
-            "out of range",
-            location,
-            array.name,
-            f"{array.name}[{box}]; {array.name} is {array.extent} ({array.scope}; {s.where})",
-        )
+    box = ", ".join(f"{m}:{m + e}" if e != 1 else str(m) for m, e in zip(minima, extents, strict=True))
+    s.findings.add(
+        "out of range",
+        location,
+        array.name,
+        f"{array.name}[{box}]; {array.name} is {array.extent} ({array.scope}; {s.where})",
+    )
 
 
 def read_box(
@@ -111,7 +124,8 @@ def read_box(
     """Values of a box; outside the buffer they are `outside`."""
     if _inside(array, minima, extents):
         return _read_inside(s, array, minima, extents, location)
-    _report_range(s, array, minima, extents, location)
+    if not array.is_global:
+        _report_range(s, array, minima, extents, location)
     low, high = _clip(array, minima, extents)
     result = torch.as_tensor(outside).to(value_dtype(array.dtype)).repeat(tuple(extents))
     if all(a < b for a, b in zip(low, high, strict=True)):
@@ -167,7 +181,8 @@ def write_box(
     dropped.
     """
     if not _inside(array, minima, extents):
-        _report_range(s, array, minima, extents, location)
+        if not array.is_global:
+            _report_range(s, array, minima, extents, location)
         low, high = _clip(array, minima, extents)
         if not all(a < b for a, b in zip(low, high, strict=True)):
             return
@@ -243,12 +258,12 @@ def _copy(t: Translator, node: Any) -> Closure:
 
 
 def _steps(region: Region, extents: Sequence[int]) -> list[int]:
-    """Extents of the loop that TileLang makes: those that are not 1 in the source (at run time they may be)."""
+    """Extents of the loop that TileLang makes: those that are not 1 as written; at run time they may be."""
     return [e for e, one in zip(extents, region.is_one, strict=True) if not one]
 
 
 def _paired(region: Region, steps: Sequence[int]) -> list[int] | None:
-    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they do not match."""
+    """The loop's extents on this side: axes that are not 1 take the steps in order; None if they cannot."""
     if region.is_one.count(False) != len(steps):
         return None
     rest = iter(steps)
@@ -421,14 +436,14 @@ def reduce_axis(
 
 
 _LANES_OF_A_SUM = 32
-"""Partial sums of a reduction along an axis, as the threads of a warp hold them; the real number depends on the layout
-that TileLang infers."""
+"""Partial sums along an axis, as the threads of a warp hold them; the real number depends on the layout that
+TileLang infers."""
 
 
 def _sum_in_steps(tile: Tensor, axis: int, dtype: str) -> Tensor:
     """Sum of narrow floats, rounded after each addition: by lane first, then over pairs of lanes."""
-    rest = [cast(part.float(), "float32", dtype) for part in tile.split(_LANES_OF_A_SUM, axis)]
-    partial = rest[0].clone()
+    rest = [cast(part.float(), "float32", dtype) for part in torch.split(tile, _LANES_OF_A_SUM, axis)]
+    partial: Tensor = rest[0].clone()
     for part in rest[1:]:
         lanes = partial.narrow(axis, 0, part.shape[axis])
         lanes.copy_(_rounded_sum(lanes, part, dtype))

@@ -7,7 +7,7 @@ import torch
 from tilecheck.simulator.access import Closure
 from tilecheck.simulator.operators import Region, tile_operator, update_cells
 from tilecheck.simulator.state import State
-from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name
+from tilecheck.simulator.translator import CALLS, Translator, handles
 from tilecheck.simulator.values import Value, cast, is_float, value_dtype
 
 _NEUTRAL = {"sum": 0, "bitor": 0, "bitxor": 0, "bitand": -1}
@@ -41,7 +41,7 @@ def _reducer_update(t: Translator, node: Any) -> Closure:
 
 
 def _update(t: Translator, target: Any, contribution: Any) -> Closure:
-    """target: the load that names the element.  contribution: the expression that each iteration adds to it."""
+    """target: the load that names the element.  contribution: what each iteration adds to it."""
     access, value = t.access(target), t.expr(contribution)
     kind, dtype = t.reducers[target.buffer.data], str(target.buffer.dtype)
     every = torch.Size(t.acting_lanes())
@@ -60,7 +60,7 @@ _COMBINE_NODES = {"sum": "Add", "max": "Max", "min": "Min"}
 def update_by_store(t: Translator, store: Any) -> Closure:
     """The store that updates a reducer in the older syntax: `r[i] += x`, `r[i] = T.max(r[i], x)`.
 
-    TileLang rewrites it to an update (pass CanonicalizeLegacyReducer), and rejects any other store to a reducer.
+    TileLang rewrites it to an update (pass CanonicalizeLegacyReducer), and rejects any other store.
     """
     from tilelang import tvm
 
@@ -86,5 +86,3 @@ def _finalize(t: Translator, node: Any) -> Closure:
             target.write(s, cast(source.read(s), source.dtype, target.dtype))
 
     return tile_operator(t, run, "finalize_reducer")
-
-

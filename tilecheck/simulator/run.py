@@ -112,7 +112,11 @@ def _make_memory(
             buffer = prim_func.buffer_map[var]
             assert isinstance(argument, Tensor)
             array = parameter(
-                str(buffer.name), str(buffer.dtype), argument, unit[buffer.data], stored_to=buffer.data in written
+                str(buffer.name),
+                str(buffer.dtype),
+                argument,
+                unit[buffer.data],
+                stored_to=buffer.data in written,
             )
             array.storage.ordered_by_program = t.launch.synchronises
             by_data[buffer.data] = array
@@ -135,7 +139,8 @@ def _make_memory(
             continue
         strides = _contiguous(shape)
         if buffer.strides:
-            strides = strides[: len(t.private.get(slot, ()))] + tuple(int(t.expr(x)(s)) for x in buffer.strides)
+            of_threads = strides[: len(t.private.get(slot, ()))]
+            strides = of_threads + tuple(int(t.expr(stride)(s)) for stride in buffer.strides)
         memory.append(view(base, name, dtype, shape, strides))
     return memory
 

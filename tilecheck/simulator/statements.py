@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Affine, Closure, registers_index
+from tilecheck.simulator.intrinsics import INTRINSICS
 from tilecheck.simulator.launch_shape import THREAD_TAGS, read_launch
 from tilecheck.simulator.memory import Array, Registers
 from tilecheck.simulator.reducers import update_by_store
@@ -37,7 +38,7 @@ def _sequence(t: Translator, node: Any) -> Closure:
 def _evaluate(t: Translator, node: Any) -> Closure:
     if type(node.value).__name__ != "Call":
         return lambda s: None
-    return t.call(node.value) if operator_name(node.value) in CALLS else t.expr(node.value)
+    return t.expr(node.value) if operator_name(node.value) in INTRINSICS else t.call(node.value)
 
 
 @handles(STATEMENTS, "Bind")
@@ -448,7 +449,8 @@ def _block(t: Translator, node: Any) -> Closure:
         for data, info in dict(node.annotations.get(key, {})).items():
             t.reducers[data] = str(info["op"])
     outer = t.safe_values
-    t.safe_values = {**outer, **{d: t.expr(v) for d, v in dict(node.annotations.get("safe_value_map", {})).items()}}
+    annotated = dict(node.annotations.get("safe_value_map", {}))
+    t.safe_values = {**outer, **{data: t.expr(value) for data, value in annotated.items()}}
     try:
         return t.stmt(node.body)
     finally:
@@ -458,6 +460,8 @@ def _block(t: Translator, node: Any) -> Closure:
 @handles(STATEMENTS, "AttrStmt")
 def _attribute(t: Translator, node: Any) -> Closure:
     """Attributes change how a program runs, not what it computes; one of them announces a reduction."""
+    if str(node.attr_key) == "warp_specialize":
+        raise t.unsupported("warp specialisation")
     if str(node.attr_key) != "reduce_scope":
         return t.stmt(node.body)
     outer = t.reduce_kind

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Access, Affine, Closure
-from tilecheck.simulator.findings import Location, Unsupported, location_of
+from tilecheck.simulator.findings import Location, Unsupported, location_of, location_of_span
 from tilecheck.simulator.state import State
 from tilecheck.simulator.values import Value, is_known
 
@@ -45,8 +45,8 @@ class Translator:
     """One program's translation.
 
     launch: of the kernel at hand; programs may have several.
-    rank: number of axes of its lane grid: one for each thread index that it uses, then one for each level of its
-    deepest nest of parallel loops.
+    rank: number of axes of its lane grid: one for each thread index that it uses, then one for each level of
+    its deepest nest of parallel loops.
     """
 
     def __init__(self, prim_func: Any, *, guarded: bool = True) -> None:
@@ -66,10 +66,10 @@ class Translator:
         self.buffers: list[Any] = []  # by slot
         self.block_buffers: list[int] = []  # slots of the memory that every block has anew
         self.register_slots: set[int] = set()
-        self.private: dict[int, tuple[int, ...]] = {}  # slot -> threads, of buffers that each thread has to itself
+        self.private: dict[int, tuple[int, ...]] = {}  # slot -> threads, of which each has an array to itself
         self.stored_registers: list[set[int]] = []  # by enclosing parallel loop
         self.reducers: dict[Any, str] = {}
-        self.safe_values: dict[Any, Closure] = {}  # data variable -> what a load past the edge gives, if not 0
+        self.safe_values: dict[Any, Closure] = {}  # data variable -> what loads past the edge give, if not 0
         self.reduce_kind = "sum"  # of the thread all-reduce that an attribute announces
         self.store_locations: dict[Any, Location] = {}  # data variable -> last line that stores to it
         self.in_launch = False
@@ -140,6 +140,7 @@ class Translator:
         """The slot of a buffer; views of one memory have slots of their own."""
         if buffer not in self._buffers:
             if not is_known(str(buffer.dtype)):
+                self.location = location_of_span(buffer.span) or self.location
                 raise self.unsupported(f"buffer {buffer.name} of dtype {buffer.dtype}")
             self._buffers[buffer] = len(self.buffers)
             self.buffers.append(buffer)
@@ -163,8 +164,8 @@ class Translator:
         return slot in self.register_slots
 
     def acting_lanes(self) -> tuple[int, ...]:
-        """Shape of the lanes that carry out an update here, each once: the iterations of the parallel loops around,
-        which the threads share among them; outside of those, every thread.
+        """Shape of the lanes that carry out an update here, each once: the iterations of the parallel loops
+        around, which the threads share among them; outside of those, every thread.
         """
         return tuple(
             self.lanes.get(axis, 1) if not self.parallel or axis in self.parallel else 1
@@ -179,9 +180,10 @@ class Translator:
         affine = [self.affine(index) for index in node.indices]
         indices = [self.expr(index) for index in node.indices]
         own = self.private.get(slot, ())
-        if own:  # in memory the threads' arrays lie one after the other: their numbers are the leading indices
-            affine = [Affine(lanes={axis: 1}) for axis in range(len(own))] + affine
-            indices = [constantly(lanes_along(axis, n, self.rank)) for axis, n in enumerate(own)] + indices
+        # In memory the arrays of the threads lie one after the other: a thread's number is a leading index.
+        for axis in reversed(range(len(own))):
+            affine.insert(0, Affine(lanes={axis: 1}))
+            indices.insert(0, constantly(lanes_along(axis, own[axis], self.rank)))
         return Access(
             slot,
             node.buffer.name,

@@ -161,9 +161,10 @@ def _float_to_integer(value: Tensor, target: str) -> Value:
         return wrap(int(min(max(number, low), high)), target)
     exact = value.to(torch.float64).nan_to_num(nan=0.0).trunc()
     if target == "uint64":
-        # Held as int64 with the same bits: what does not fit an int64 is converted less 2^63, and the bit put back.
+        # Held as int64 of the same bits: what that cannot hold is converted less 2^63, and the bit put back.
         over = exact >= 2.0**63
-        whole = torch.where(over, exact - 2.0**63, exact).clamp(0, math.nextafter(2.0**63, 0.0)).to(torch.int64)
+        low_part = torch.where(over, exact - 2.0**63, exact).clamp(0, math.nextafter(2.0**63, 0.0))
+        whole = low_part.to(torch.int64)
         return torch.where(exact >= 2.0**64, -1, torch.where(over, whole ^ -(1 << 63), whole))
     # The largest int64 has no float64 of its own: compare before converting.
     inside = exact.clamp(low, math.nextafter(float(high), 0.0) if bits == 64 else high).to(torch.int64)

@@ -1,4 +1,4 @@
-"""What all tests of the simulator share: programs are traced with their lines, and diagnostics are checked by line.
+"""What tests of the simulator share: programs are traced with their lines, diagnostics are checked by line.
 
 A line of a test that a program must be blamed for carries the comment `# blamed`.
 """
@@ -28,7 +28,7 @@ def blamed_lines(request: pytest.FixtureRequest) -> list[int]:
 
 @pytest.fixture
 def blames(request: pytest.FixtureRequest, blamed_lines: list[int]) -> Callable[..., str]:
-    """Runs a program that must be found at fault, at the blamed lines and nowhere else; returns the message."""
+    """Runs a program that must be at fault, at the blamed lines and nowhere else; returns the message."""
 
     def check(prim_func: Any, arguments: list[Any], kind: str, *words: str, **options: Any) -> str:
         with pytest.raises(SimulationError) as caught:

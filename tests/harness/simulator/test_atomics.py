@@ -235,10 +235,14 @@ def test_the_last_block_to_finish_combines():
                 parts[bx] = total[0]
                 last[0] = T.atomic_add(done[0], 1, return_prev=True)
             T.sync_threads()
-            if last[0] == 3:
-                if tx == 0:
-                    B[0] = parts[0] + parts[1] + parts[2] + parts[3]
+            if last[0] == 3 and tx == 0:
+                B[0] = parts[0] + parts[1] + parts[2] + parts[3]
 
-    a, parts, done, b = torch.randn(4, 8), torch.zeros(4), torch.zeros(1, dtype=torch.int32), torch.full((1,), 77.0)
+    a, parts, done, b = (
+        torch.randn(4, 8),
+        torch.zeros(4),
+        torch.zeros(1, dtype=torch.int32),
+        torch.full((1,), 77.0),
+    )
     simulate(main, [a, parts, done, b])
     torch.testing.assert_close(b[0], a.sum())

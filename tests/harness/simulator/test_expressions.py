@@ -1,4 +1,4 @@
-"""Expressions: math functions, integer arithmetic of C, casts, bits. Expected values come from numpy or are spelled out."""
+"""Expressions: math functions, integer arithmetic of C, casts, bits, against numpy or numbers spelled out."""
 
 import math
 
@@ -40,8 +40,6 @@ def _map(expression, a, b, *more):
         simulate(binary, [a, c, b])
     return b
 
-
-# --- math functions ------------------------------------------------------------------------------------------------------
 
 _WIDE = np.array([-3.5, -2.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 3.5, 7.0])
 _POSITIVE = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 10.0, 100.0])
@@ -126,7 +124,9 @@ def test_math_function_of_two_arguments(name):
 def test_fused_multiply_add_rounds_once():
     x = torch.tensor([1 + 2.0**-12])
     for function in (T.fma, T.ieee_fmaf):
-        got = _map(lambda v, w, f=function: f(v, v, w), x, torch.full((1,), 77.0), torch.tensor([-1.0 - 2.0**-11]))
+        got = _map(
+            lambda v, w, f=function: f(v, v, w), x, torch.full((1,), 77.0), torch.tensor([-1.0 - 2.0**-11])
+        )
         assert got.tolist() == [2.0**-24]
 
 
@@ -168,8 +168,6 @@ def test_arithmetic_of_float32_does_not_widen():
     got = _map(lambda v: v / 3.0, torch.ones(1), torch.full((1,), 77.0))
     assert got.tolist() == [float(np.float32(1) / np.float32(3))]
 
-
-# --- integers ------------------------------------------------------------------------------------------------------------
 
 _PAIRS = [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3), (-6, 3), (0, 5), (1, 5), (-1, 5), (-5, -5)]
 
@@ -308,9 +306,6 @@ def test_counting_bits():
     assert _map(T.__ffs, a, blank).tolist() == [(b & -b).bit_length() for b in bits]
 
 
-# --- casts -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", ["int32", "int64", "uint32"])
 def test_floats_become_integers_towards_zero_and_saturate(target):
     info = np.iinfo(target)
@@ -368,7 +363,10 @@ def test_reinterpret_keeps_the_bits():
     back = _map(lambda v: T.reinterpret(v, "float32"), got, torch.full((4,), 77.0))
     assert torch.equal(back, x)
     half = torch.tensor([1.0, -2.0]).half()
-    assert _map(lambda v: T.reinterpret(v, "int16"), half, torch.zeros(2, dtype=torch.int16)).tolist() == [0x3C00, -0x4000]
+    assert _map(lambda v: T.reinterpret(v, "int16"), half, torch.zeros(2, dtype=torch.int16)).tolist() == [
+        0x3C00,
+        -0x4000,
+    ]
 
 
 def test_a_large_exponent_by_bits_as_fast_exponentials_do():
@@ -406,13 +404,19 @@ def test_let_and_variables():
 def test_scalar_parameters_of_every_kind():
     @T.prim_func
     def main(
-        B: T.Tensor((6,), "float32"), f: T.float32, h: T.float16, i: T.int32, l: T.int64, u: T.uint8, flag: T.bool
+        B: T.Tensor((6,), "float32"),
+        f: T.float32,
+        h: T.float16,
+        i: T.int32,
+        w: T.int64,
+        u: T.uint8,
+        flag: T.bool,
     ):
         with T.Kernel(1, threads=32):
             B[0] = f
             B[1] = T.cast(h, "float32")
             B[2] = T.cast(i, "float32")
-            B[3] = T.cast(l, "float32")
+            B[3] = T.cast(w, "float32")
             B[4] = T.cast(u, "float32")
             B[5] = T.if_then_else(flag, 1.0, 0.0)
 

@@ -10,9 +10,6 @@ def _poisoned(*shape, dtype=torch.int32):
     return torch.full(shape, 77).to(dtype)
 
 
-# --- parallel loops ----------------------------------------------------------------------------------------------------
-
-
 def test_parallel_loop_with_else_and_elif():
     @T.prim_func
     def main(A: T.Tensor((16,), "int32"), B: T.Tensor((16,), "int32")):
@@ -96,7 +93,7 @@ def test_parallel_iterations_may_write_one_element_with_one_value():
     def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
         with T.Kernel(1, threads=32):
             row = T.alloc_fragment((8,), "int32")
-            for i, j in T.Parallel(8, 4):
+            for i, _ in T.Parallel(8, 4):
                 row[i] = A[i]
             for i in T.Parallel(8):
                 B[i] = row[i]
@@ -104,9 +101,6 @@ def test_parallel_iterations_may_write_one_element_with_one_value():
     a, b = torch.arange(8, dtype=torch.int32), _poisoned(8)
     simulate(main, [a, b])
     assert torch.equal(b, a)
-
-
-# --- serial loops --------------------------------------------------------------------------------------------------------
 
 
 def test_serial_loop_with_start_stop_and_step():
@@ -204,9 +198,10 @@ def test_while_with_a_condition_for_each_thread():
             while value != 1:
                 if value % 2 == 0:
                     value = value // 2
+                    steps += 1
                 else:
                     value = 3 * value + 1
-                steps += 1
+                    steps += 1
             B[tx] = steps
 
     a, b = torch.arange(1, 9, dtype=torch.int32), _poisoned(8)
@@ -302,9 +297,6 @@ def test_threads_that_return_leave_the_others_running():
     assert torch.equal(b, a + 1)
 
 
-# --- conditions ----------------------------------------------------------------------------------------------------------
-
-
 def test_conditions_of_a_block_choose_tile_operators():
     @T.prim_func
     def main(mask: T.Tensor((3,), "bool"), A: T.Tensor((3, 4), "float32"), B: T.Tensor((3, 4), "float32")):
@@ -345,7 +337,9 @@ def test_if_then_else_and_select_by_block_and_by_lane():
     def main(A: T.Tensor((2, 8), "float32"), B: T.Tensor((2, 8), "float32")):
         with T.Kernel(2, threads=32) as bx:
             for i in T.Parallel(8):
-                B[bx, i] = T.if_then_else(bx == 0, T.Select(A[bx, i] > 0.0, A[bx, i], 0.0), T.if_then_else(i < 4, 1.0, 2.0))
+                B[bx, i] = T.if_then_else(
+                    bx == 0, T.Select(A[bx, i] > 0.0, A[bx, i], 0.0), T.if_then_else(i < 4, 1.0, 2.0)
+                )
 
     a, b = torch.randn(2, 8), torch.full((2, 8), 77.0)
     simulate(main, [a, b])
@@ -368,9 +362,6 @@ def test_any_of_and_all_of():
     b = _poisoned(4)
     simulate(main, [mask, b])
     assert b.tolist() == [0, 1, 2, 1]
-
-
-# --- the launch ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_grid_of_three_dimensions_with_extents_known_at_run_time():

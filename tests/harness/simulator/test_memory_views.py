@@ -185,7 +185,9 @@ def test_strided_outputs_keep_what_lies_between_their_rows():
 def test_a_gather_and_a_scatter():
     @T.prim_func
     def main(
-        index: T.Tensor((6,), "int32"), A: T.Tensor((10, 4), "float32"), B: T.Tensor((6, 4), "float32"),
+        index: T.Tensor((6,), "int32"),
+        A: T.Tensor((10, 4), "float32"),
+        B: T.Tensor((6, 4), "float32"),
         C: T.Tensor((6, 4), "float32"),
     ):
         with T.Kernel(1, threads=32):

@@ -1,4 +1,4 @@
-"""Programs written for single threads: their registers, shared memory between them, shuffles, votes, reductions."""
+"""Programs written for single threads: registers, exchange through shared memory, shuffles, votes, sums."""
 
 import pytest
 import tilelang.language as T
@@ -293,7 +293,9 @@ def test_grid_stride_loop():
 
 def test_a_ragged_loop_for_each_thread():
     @T.prim_func
-    def main(starts: T.Tensor((33,), "int32"), values: T.Tensor((500,), "float32"), B: T.Tensor((32,), "float32")):
+    def main(
+        starts: T.Tensor((33,), "int32"), values: T.Tensor((500,), "float32"), B: T.Tensor((32,), "float32")
+    ):
         with T.Kernel(1, threads=32):
             tx = T.get_thread_binding()
             total = T.alloc_var("float32")

@@ -11,9 +11,6 @@ def _poisoned(*shape, dtype=torch.float32):
     return torch.full(shape, 77.0).to(dtype)
 
 
-# --- copy ----------------------------------------------------------------------------------------------------------
-
-
 def test_copy_goes_through_shared_memory_and_fragments_and_casts():
     @T.prim_func
     def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float16")):
@@ -33,7 +30,9 @@ def test_copy_goes_through_shared_memory_and_fragments_and_casts():
 
 def test_copy_past_the_far_edge_loads_zeros_and_drops_stores():
     @T.prim_func
-    def main(A: T.Tensor((5, 7), "float32"), B: T.Tensor((5, 7), "float32"), C: T.Tensor((2, 2, 4, 4), "float32")):
+    def main(
+        A: T.Tensor((5, 7), "float32"), B: T.Tensor((5, 7), "float32"), C: T.Tensor((2, 2, 4, 4), "float32")
+    ):
         with T.Kernel(2, 2, threads=32) as (bx, by):
             tile = T.alloc_shared((4, 4), "float32")
             T.copy(A[by * 4, bx * 4], tile)
@@ -170,9 +169,6 @@ def test_async_copy_is_a_copy():
     assert torch.equal(b, a)
 
 
-# --- fill, clear, transpose ------------------------------------------------------------------------------------------
-
-
 def test_fill_and_clear_of_a_whole_buffer_and_of_a_region():
     @T.prim_func
     def main(B: T.Tensor((4, 8), "float32"), value: T.float32):
@@ -217,17 +213,12 @@ def test_transpose():
     assert torch.equal(b, a.T)
 
 
-# --- gemm --------------------------------------------------------------------------------------------------------------
-
-
 def _gemm(transpose_a, transpose_b, dtype, accumulator, M=16, N=24, K=32):
     a_shape = (K, M) if transpose_a else (M, K)
     b_shape = (N, K) if transpose_b else (K, N)
 
     @T.prim_func
-    def main(
-        A: T.Tensor(a_shape, dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((M, N), accumulator)
-    ):
+    def main(A: T.Tensor(a_shape, dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((M, N), accumulator)):
         with T.Kernel(1, threads=128):
             a = T.alloc_shared(a_shape, dtype)
             b = T.alloc_shared(b_shape, dtype)
@@ -283,12 +274,17 @@ def test_gemm_with_a_float16_accumulator_rounds_on_the_way():
     c = _poisoned(16, 24, dtype=torch.float16)
     simulate(_gemm(False, False, "float16", "float16", K=4096), [a, b, c])
     exact = 2 * (2048 + 4095 / 16)
-    assert ((c.float() - exact).abs() >= 1).all()  # 256 steps of 1 are lost at a spacing of 2, or all are gained
+    # 256 steps of 1 are lost at a spacing of 2, or all are gained.
+    assert ((c.float() - exact).abs() >= 1).all()
 
 
 def test_gemm_clears_the_accumulator_when_told_by_constant_or_expression():
     @T.prim_func
-    def main(A: T.Tensor((3, 16, 16), "float16"), C: T.Tensor((16, 16), "float32"), D: T.Tensor((16, 16), "float32")):
+    def main(
+        A: T.Tensor((3, 16, 16), "float16"),
+        C: T.Tensor((16, 16), "float32"),
+        D: T.Tensor((16, 16), "float32"),
+    ):
         with T.Kernel(1, threads=128):
             a = T.alloc_shared((16, 16), "float16")
             c = T.alloc_fragment((16, 16), "float32")
@@ -321,10 +317,10 @@ def test_gemm_on_parts_of_buffers_and_with_an_operand_in_registers():
 
     a, c = torch.randn(2, 16, 32).half(), _poisoned(16, 16)
     simulate(main, [a, c])
-    torch.testing.assert_close(c, (a[0, :, 16:].double() @ a[1, :, :16].double().T).float(), rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(
+        c, (a[0, :, 16:].double() @ a[1, :, :16].double().T).float(), rtol=1e-5, atol=1e-4
+    )
 
-
-# --- reductions --------------------------------------------------------------------------------------------------------
 
 _FLOAT_REDUCTIONS = {
     "reduce_sum": lambda x, d: x.sum(d),
@@ -480,9 +476,6 @@ def test_reduction_of_a_slice_into_a_slice_keeps_the_rest():
     assert torch.equal(b, torch.cat([torch.full((4,), 5.0), a[:, 2:6].amax(1)]))
 
 
-# --- scans -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("place", ["fragment", "shared"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("axis", [0, 1])
@@ -506,9 +499,6 @@ def test_scans(axis, reverse, place):
     sums, maxima = turned.cumsum(axis), turned.cummax(axis).values
     torch.testing.assert_close(b, sums.flip(axis) if reverse else sums)
     assert torch.equal(c, maxima.flip(axis) if reverse else maxima)
-
-
-# --- im2col --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("stride", "dilation", "pad"), [(1, 1, 1), (2, 1, 0), (1, 2, 2)])
@@ -544,9 +534,6 @@ def test_im2col_gives_a_convolution_by_gemm(stride, dilation, pad):
         image.double().permute(0, 3, 1, 2), weight.double().permute(3, 2, 0, 1), None, stride, pad, dilation
     )
     torch.testing.assert_close(out, want.permute(0, 2, 3, 1).float(), rtol=1e-4, atol=1e-4)
-
-
-# --- reducers ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:alloc_reducer")
@@ -588,7 +575,9 @@ def test_reducer_with_explicit_updates(op):
     simulate(main, [a, b])
     flat = 2 * a.permute(1, 0, 2).reshape(4, 24)
     half = torch.full((4,), 0.5)
-    want = {"sum": flat.sum(1) + half, "max": flat.amax(1).maximum(half), "min": flat.amin(1).minimum(half)}[op]
+    want = {"sum": flat.sum(1) + half, "max": flat.amax(1).maximum(half), "min": flat.amin(1).minimum(half)}[
+        op
+    ]
     torch.testing.assert_close(b, want)
 
 
@@ -610,5 +599,7 @@ def test_reducer_of_integers(op):
     simulate(main, [a, b])
     want = a.tolist()[0]
     for value in a.tolist()[1:]:
-        want = {"bitand": want & value, "bitor": want | value, "bitxor": want ^ value, "sum": want + value}[op]
+        want = {"bitand": want & value, "bitor": want | value, "bitxor": want ^ value, "sum": want + value}[
+            op
+        ]
     assert b.tolist() == [want]
