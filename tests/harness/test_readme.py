@@ -1,0 +1,177 @@
+"""README.md tells the truth: its examples run, its failures are real, what it names exists."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kernels
+from tilecheck.arches import ARCHES
+from tilecheck.dtypes import DTYPES, dtype
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+CODE = [*re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL))]
+CODE += [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
+
+FAMILY_FILE = "kernels/rms_norm.py"
+LINE = '    "rms_norm"'
+
+
+def block(start: str) -> str:
+    """The one code block that begins so."""
+    (text,) = [text for _, text in BLOCKS if text.startswith(start)]
+    return text
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tilecheck.plugin", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**inherited, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# The example of a new kernel, and its failures
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of this repository with the README's kernel in it: one new file, and one new line."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=ignored)
+    (tmp_path / "tests").mkdir()
+    for name in ("conftest.py", "pytest.ini", "tests/test_correctness.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / FAMILY_FILE).write_text(block('"""RMS norm'))
+    listing = tmp_path / "kernels/__init__.py"
+    before = listing.read_text()
+    assert before.count("\n)\n") == 1  # the end of FAMILIES
+    listing.write_text(before.replace("\n)\n", f"\n{block(LINE)})\n"))
+    assert len(listing.read_text().splitlines()) == len(before.splitlines()) + 1
+    return tmp_path
+
+
+def change(checkout: Path, right: str, wrong: str) -> None:
+    text = (checkout / FAMILY_FILE).read_text()
+    assert text.count(right) == 1
+    (checkout / FAMILY_FILE).write_text(text.replace(right, wrong))
+
+
+def failure(checkout: Path) -> str:
+    ran = run_pytest(checkout, "-k", "rms-norm-tails-fp16", "--device=simulator")
+    assert ran.returncode == 1, ran.stdout
+    lines = [line.removeprefix("E").strip() for line in ran.stdout.splitlines() if line.startswith("E ")]
+    return plain("\n".join(lines).removeprefix("tilecheck.conformance.Mismatch: "))
+
+
+def plain(message: str) -> str:
+    """Without the breaks of lines, and without the digits after the point that another torch may change."""
+    return re.sub(r"\d+\.\d+(e[-+]\d+)?", "#", " ".join(message.split()))
+
+
+def test_new_kernel_is_one_file_and_one_line(checkout: Path) -> None:
+    (arguments,) = [
+        line.partition("ARGS=")[2].strip("'") for line in CODE if "rms-norm" in line and "make" in line
+    ]
+    ran = run_pytest(checkout, "-m", "correctness", *arguments.split(), "--device=simulator")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"^rms_norm +float16 +2 ", ran.stdout, re.MULTILINE), ran.stdout
+
+
+def test_wrong_value_reads_as_shown(checkout: Path) -> None:
+    change(checkout, "total[i] / N", "total[i] / columns")
+    assert failure(checkout) == plain(FAILURES[0])
+
+
+def test_finding_of_the_simulator_reads_as_shown(checkout: Path) -> None:
+    change(checkout, "            T.copy(W[0], weights)\n", "")
+    assert failure(checkout) == plain(FAILURES[1])
+
+
+FAILURES = [text for _, text in BLOCKS if text.startswith("rms_norm is wrong")]
+
+
+# The example of another repository
+
+
+def test_kernel_of_another_repository(tmp_path: Path) -> None:
+    for name in ("axpy.py", "specs.py", "pytest.ini"):
+        (tmp_path / name).write_text(block(f"# {name}\n"))
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests/test_correctness.py", tmp_path / "tests")
+    ran = run_pytest(tmp_path, "-m", "correctness", "--device=simulator")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"^axpy +float16 +1 +~", ran.stdout, re.MULTILINE), ran.stdout
+
+
+# What it names
+
+
+def test_options_are_those_of_pytest() -> None:
+    shown = run_pytest(ROOT, "--help").stdout
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README))
+    assert named - set(re.findall(r"--[a-z][a-z-]*", shown)) == set()
+    ours = set(re.findall(r"^  (--tilecheck-[a-z-]+)", shown, re.MULTILINE))
+    assert ours
+    assert ours | {f"--{name.removeprefix('--tilecheck-')}" for name in ours} <= named
+
+
+def test_architectures_of_the_option_are_all_there_are() -> None:
+    (row,) = [line for line in README.splitlines() if line.startswith("| `--arch`")]
+    assert re.findall(r"`(sm_\w+)`", row) == list(ARCHES)
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {match for text in CODE for match in re.findall(r"\bmake ([a-z]+)", text)}
+    assert {"correctness", "test", "venv"} <= named <= targets
+
+
+def test_make_variables_exist() -> None:
+    known = set(re.findall(r"^([A-Z_]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {match for text in CODE for match in re.findall(r"\b([A-Z]+)=", text)} <= known
+
+
+def test_layout_and_files_exist() -> None:
+    layout = [line.split()[0] for line in block("kernels/ ").splitlines()]
+    linked = re.findall(r"\]\((?!http)([^)]+)\)", README)
+    named = [text for text in CODE if re.fullmatch(r"[\w./]+\.(py|md|txt|toml)", text)]
+    written_here = {FAMILY_FILE, "axpy.py", "specs.py"}
+    assert layout
+    assert [
+        name for name in (*layout, *linked, *named) if name not in written_here and not (ROOT / name).exists()
+    ] == []
+
+
+def test_table_of_kernels_is_that_of_the_specs() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in README.splitlines() if "|" in line
+    ]
+    at = next(i for i, row in enumerate(rows) if row[0] == "kernel")
+    arches, rows = rows[at][2:], rows[at + 2 : at + 2 + len(kernels.SPECS)]
+    assert arches == list(ARCHES)
+    assert [row[0] for row in rows] == [f"`{spec.name}`" for spec in kernels.SPECS]
+    shorts = {kind.short for kind in DTYPES.values()}
+    for spec, (_, dtypes, *cells) in zip(kernels.SPECS, rows, strict=True):
+        assert set(re.findall(r"\w+", dtypes)) & shorts == {dtype(case.dtype).short for case in spec.cases}
+        assert [name for name, cell in zip(arches, cells, strict=True) if cell] == list(spec.arches)
+
+
+def test_rows_of_the_summary_shown_are_cases() -> None:
+    ids = {spec.test_id(case) for spec in kernels.SPECS for case in spec.cases}
+    shown = re.findall(r"^(\w+) +(\w+) +\d+ +[\d.]+ *([\w-]*)$", block("tilecheck 0"), re.MULTILINE)
+    assert shown
+    for kernel, of_dtype, case in shown:
+        (spec,) = [spec for spec in kernels.SPECS if spec.name == kernel]
+        assert of_dtype in {c.dtype for c in spec.cases}
+        assert case in {"", *ids}
