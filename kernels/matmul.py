@@ -183,12 +183,23 @@ def product_terms(a: torch.Tensor, b: torch.Tensor, dtype: str) -> tuple[Term, .
     accumulation = Term("accumulation in fp32", (steps + 4) * 2 * 2.0**-24, a.abs() @ b.abs())
     if dtype != "float32":
         return (accumulation,)
-    # Cut to tf32, an operand loses up to 2^-10 of itself. What all lose alike scales the sum. The rest varies
-    # like random numbers, of standard deviation 0.41 * 2^-10 for a product, and adds up as the root of the
-    # squares; 3 * 2^-10 is 7 deviations.
-    alike = Term("operands cut to tf32, alike", 2 * 2.0**-10, (a @ b).abs())
-    varied = Term("operands cut to tf32, varied", 3 * 2.0**-10, (a.square() @ b.square()).sqrt())
-    return accumulation, alike, varied
+    # Cut to tf32, an operand loses up to 2^-10 of itself, or nothing if it has no bits to lose. What all lose
+    # alike scales the sum. The rest varies like random numbers, for a product by a standard deviation of
+    # 0.29 * 2^-10 an operand, and adds up as the root of the squares; 2.1 * 2^-10 is 7 deviations.
+    a_cut, b_cut = _more_than_tf32(a), _more_than_tf32(b)
+    alike = (a_cut @ b).abs() + (a @ b_cut).abs()
+    varied = (a_cut.square() @ b.square() + a.square() @ b_cut.square()).sqrt()
+    return (
+        accumulation,
+        Term("operands cut to tf32, alike", 2.0**-10, alike),
+        Term("operands cut to tf32, varied", 2.1 * 2.0**-10, varied),
+    )
+
+
+def _more_than_tf32(x: torch.Tensor) -> torch.Tensor:
+    """`x` where it has more than the 11 significant bits of tf32, else 0."""
+    significand = torch.frexp(x).mantissa * 2**11
+    return x.where(significand != significand.round(), 0.0)
 
 
 def cost(M: int, N: int, K: int, dtype: str) -> Cost:
