@@ -20,7 +20,9 @@ Tiling
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -52,7 +54,7 @@ def default_schedule(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Sch
     return Schedule(64, block_n, stages, 128)
 
 
-def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
+def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> None:
     """ValueError, with the reason, where `schedule` cannot compute `case` on `arch`."""
     block_m, block_n, stages, threads = schedule.block_m, schedule.block_n, schedule.stages, schedule.threads
     heads, kv_heads, head_dim = (case.dims[name] for name in ("heads", "kv_heads", "head_dim"))
@@ -70,19 +72,22 @@ def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
         raise ValueError(f"threads={threads} must be whole warps of 32")
     if not 0 < block_m <= 256 or block_m % (threads // 2):
         raise ValueError(f"block_m={block_m} must give each warp of {threads} threads 16 rows or a multiple")
-    # Four warps together issue wgmma, and hand registers from loading to computing threads (setmaxnreg).
-    if arch.bulk_copy and threads % 128:
-        raise ValueError(f"threads={threads} must be whole groups of 128 on {arch.name}")
-    loaders = 128 if arch.bulk_copy and stages > 0 else 0
-    if threads + loaders > arch.max_threads:
-        raise ValueError(f"threads={threads} and {loaders} that load are more than {arch.max_threads}")
-
     if stages < 0:
         raise ValueError(f"stages={stages} is negative")
-    if stages >= 2 and case.flags["causal"] and not arch.bulk_copy:
+    # Bulk copies have warps of their own, which hand registers to those that compute, by groups of four.
+    bulk = arch.bulk_copy and stages > 0 and not pass_configs.get("tl.disable_warp_specialized")
+    loaders = 128 if bulk else 0
+    if bulk and threads % 128:
+        raise ValueError(f"threads={threads} must be whole groups of 128 beside those that load")
+    if threads + loaders > arch.max_threads:
+        raise ValueError(f"threads={threads} and {loaders} that load are more than {arch.max_threads}")
+    # wgmma reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
+    if arch.capability == (9, 0) and threads % 128 == 0 and stages > 0 and not bulk:
+        raise ValueError(f"stages={stages} must be 0 without bulk copies, as threads={threads} use wgmma")
+    if stages >= 2 and case.flags["causal"] and not bulk:
         raise ValueError(
-            f"stages={stages} with causal on {arch.name}: TileLang 0.1.15 cannot pipeline cp.async over a "
-            "trip count known only at run time ('Downcast from tirx.Sub to ir.IntImm failed'); use 0 or 1"
+            f"stages={stages} with causal by cp.async: TileLang 0.1.15 cannot pipeline it over a trip count "
+            "known only at run time ('Downcast from tirx.Sub to ir.IntImm failed'); use 0 or 1"
         )
     # Every stage holds a tile of K and one of V; the tile of Out takes the place of Q's.
     shared = (block_m + max(stages, 1) * 2 * block_n) * head_dim * element(case.dtype).bytes
@@ -361,6 +366,9 @@ CASES = (
     *rows(F16, "cancelling", _dims(130), "products that cancel within a score", FULL, "cancelling"),
     *rows(F16, "integers-causal", _dims(130), "scores that tie", CAUSAL, "integers"),
     *rows(BOTH, "special-causal", _dims(200), "NaN and infinity spread as far as seen", CAUSAL, "special"),
+    # Under every schedule of the grid.
+    *rows(F16, "grid-tails", _dims(100, 217, 64, 1, 2, 1), "2 to 14 tiles of keys, with tails", CAUSAL),
+    *rows(B16, "grid-whole", _dims(192, 192, 96, 2, 6), "1 to 12 whole tiles of keys", FULL),
     # Model shapes.
     *rows(BOTH, "model-4x32x512", _dims(512, None, 128, 4, 32), "model shape, short", FULL),
     *rows(BOTH, "model-2x32x2048-causal", _dims(2048, None, 128, 2, 32), "model shape, prefill", CAUSAL),
@@ -378,6 +386,19 @@ DRAWS = {
     "special": special_values,
 }
 
+GRID = {
+    "block_m": (32, 48, 64, 96, 128, 192, 256),
+    "block_n": (16, 48, 64, 80, 96, 192),
+    "stages": (0, 1, 2, 3, 4),
+    "threads": (64, 96, 128, 192, 256, 384, 512),
+    "pass_configs": (
+        {},
+        {"tl.enable_fast_math": False},
+        {"tl.disable_tma_lower": True},  # stores only
+        {"tl.disable_warp_specialized": True},  # and with the loading warps bulk loads
+    ),
+}
+
 SPEC = KernelSpec(
     name="flash_attention",
     program=program,
@@ -389,4 +410,6 @@ SPEC = KernelSpec(
     draws=DRAWS,
     vendor={"cudnn": cudnn, "flash-attention-2": flash_attention_2},
     pass_configs={"tl.enable_fast_math": True},  # exp2 as one ex2.approx.ftz, whose error the terms count
+    grid=GRID,
+    grid_cases=("grid-tails-fp16", "grid-whole-bf16"),
 )

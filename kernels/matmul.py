@@ -17,9 +17,10 @@ multiples of 16 bytes; else by cp.async or plain loads. On Hopper, tiles of 64 r
 type multiply through wgmma, all others through mma.sync.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -44,7 +45,7 @@ class Schedule:
     swizzle: int = 10
 
 
-def default_schedule(case: Case, arch: Arch) -> Schedule:
+def default_schedule(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> Schedule:
     """The largest tile of a short list that gives most multiprocessors (108 on A100, 132 on H100) a block."""
     M, N = case.dims["M"], case.dims["N"]
     wide = dtype_named(case.dtype).bytes == 4
@@ -56,12 +57,12 @@ def default_schedule(case: Case, arch: Arch) -> Schedule:
     else:
         tiles = [Schedule(128, 128, 32, 3, 128), small]
     schedule = next((s for s in tiles if _ceildiv(M, s.block_m) * _ceildiv(N, s.block_n) >= 96), tiles[-1])
-    if _uses_wgmma(schedule, case, arch) and not any(_bulk_copied(case, arch)):
+    if _uses_wgmma(schedule, case, arch) and not any(_bulk_copied(case, arch, pass_configs)):
         return replace(schedule, stages=1)
     return schedule
 
 
-def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
+def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> None:
     """ValueError if TileLang 0.1.15 cannot compile `schedule` for `case` on `arch`, or may do so wrongly."""
     s = schedule
 
@@ -87,7 +88,7 @@ def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
     even = all(c == 8 or c % 16 == 0 for c in columns)
     require(even or not wgmma, f"wgmma over {columns} columns a warp, not multiples of 16, is wrong")
 
-    bulk = _bulk_copied(case, arch)
+    bulk = _bulk_copied(case, arch, pass_configs)
     # wgmma reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
     require(any(bulk) or not wgmma or s.stages <= 1, "wgmma takes 2 stages only of rows of whole 16 bytes")
     copying = 0  # threads that do nothing but copy
@@ -123,12 +124,16 @@ def _uses_wgmma(s: Schedule, case: Case, arch: Arch) -> bool:
     return _has_wgmma(arch) and narrow and s.block_m >= 64 and s.threads % 128 == 0
 
 
-def _bulk_copied(case: Case, arch: Arch) -> tuple[bool, bool]:
-    """Whether tiles of A, and of B, can move by bulk copy: rows have to start at multiples of 16 bytes."""
+def _bulk_copied(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether tiles of A, and of B, move by bulk copy: their rows have to start at multiples of 16 bytes, and
+    TileLang must be allowed warps that do nothing but copy.
+    """
+    if not arch.bulk_copy or pass_configs.get("tl.disable_warp_specialized"):
+        return False, False
     row_a = case.dims["M" if case.flags.get("trans_a") else "K"]
     row_b = case.dims["K" if case.flags.get("trans_b") else "N"]
     size = dtype_named(case.dtype).bytes
-    return arch.bulk_copy and row_a * size % 16 == 0, arch.bulk_copy and row_b * size % 16 == 0
+    return row_a * size % 16 == 0, row_b * size % 16 == 0
 
 
 def _warp_grids(s: Schedule, wgmma: bool) -> list[tuple[int, int]]:
@@ -295,6 +300,9 @@ CASES = (
     *_rows("one-hot-tt", FP16, "tt", 65, 66, 67, "a lost k shows, both transposed", "one-hot"),
     *_rows("cancelling", ALL, "nn", 64, 64, 256, "sums near zero of large products", "cancelling"),
     *_rows("overflow", FP16, "nn", 64, 64, 64, "past 65504 results are infinite", "overflowing"),
+    # Under every schedule of the grid.
+    *_rows("grid-tails", FP16, "nn", 200, 328, 200, "3 to 7 trips; tails, as bulk copies cut them"),
+    *_rows("grid-whole", BF16 + FP32, "nt", 384, 384, 80, "1 to 4 trips; more blocks than multiprocessors"),
     # Model shapes.
     *_rows("llama8b-up", HALF, "nn", 4096, 14336, 4096, "Llama-3-8B, up projection, prefill"),
     *_rows("llama8b-up-nt", BF16, "nt", 4096, 14336, 4096, "the same, weights as torch stores them"),
@@ -310,6 +318,20 @@ CASES = (
     *_rows("odd-4095", FP16, "nn", 4095, 4095, 4095, "large, and nothing aligned: no bulk copy anywhere"),
 )
 
+GRID = {
+    "block_m": (16, 48, 64, 128, 256),
+    "block_n": (8, 24, 64, 104, 128, 192),
+    "block_k": (24, 32, 40, 48, 56, 64, 80),
+    "stages": (0, 1, 2, 3, 4),
+    "threads": (64, 96, 128, 256, 384, 512),
+    "swizzle": (0, 3),
+    "pass_configs": (
+        {},
+        {"tl.enable_fast_math": True},
+        {"tl.disable_warp_specialized": True, "tl.disable_tma_lower": True},  # no bulk copies
+    ),
+}
+
 SPEC = KernelSpec(
     name="matmul",
     program=program,
@@ -320,4 +342,6 @@ SPEC = KernelSpec(
     cost=cost,
     draws={"counting": counting, "overflowing": overflowing},
     vendor={"cublas": cublas},
+    grid=GRID,
+    grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-whole-fp32"),
 )

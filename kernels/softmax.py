@@ -269,6 +269,9 @@ CASES = (
     *rows(F32, "one-hot", {"M": 20, "N": 160}, "all weight in one place", draw="one-hot"),
     *rows(F16, "integers", {"M": 4, "N": 400}, "several maxima", draw="integers"),
     *rows(F32, "cancelling", {"M": 4, "N": 400}, "weights within a factor of 20", draw="cancelling"),
+    # Under every schedule of the grid: one pass, or online, by the chunk.
+    *rows(F16, "grid-tails", {"M": 149, "N": 427}, "blocks with a row or column too few"),
+    *rows(F32, "grid-whole", {"M": 192, "N": 768}, "1 to 24 whole chunks; more blocks than an H200 runs"),
     # Model shapes.
     *rows(HALVES, "vocabulary", {"M": 4, "N": 102400}, "logits of a vocabulary of 102400, for 4 tokens"),
     *rows(ALL, "attention-32k", {"M": 8192, "N": 32768}, "attention weights over 32k keys"),
@@ -283,6 +286,13 @@ DRAWS = {
     "special": special_rows,
 }
 
+GRID = {
+    "rows": (1, 2, 4, 16, 64),
+    "chunk": (32, 64, 128, 256, 384, 512, 768),
+    "threads": (64, 96, 128, 256, 384, 512),
+    "pass_configs": ({}, {"tl.enable_fast_math": True}),
+}
+
 SPEC = KernelSpec(
     name="softmax",
     program=program,
@@ -293,4 +303,6 @@ SPEC = KernelSpec(
     cost=cost,
     draws=DRAWS,
     vendor={"torch": eager, "torch.compile": compiled},
+    grid=GRID,
+    grid_cases=("grid-tails-fp16", "grid-whole-fp32"),
 )

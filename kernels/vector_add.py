@@ -111,11 +111,19 @@ CASES = (
     *_rows("power", ALL, 2**16, "many whole blocks; on a GPU, launch time shows"),
     *_rows("halfway", ALL, 1000, "round to nearest even, never twice and never to zero", "halfway"),
     *_rows("cancelling", ALL, 999, "small differences of large numbers", "cancelling"),
+    *_rows("grid-tails", ("float16",), 30011, "prime; more blocks than multiprocessors, by most schedules"),
+    *_rows("grid-whole", ("float32",), 61440, "whole blocks of each size of the grid"),
     *_rows("million-odd", ("float16",), 2**20 + 1, "two accesses a thread, and a tail of one"),
     *_rows("2e20", ALL, 2**20, "fits in L2"),
     *_rows("2e24", ALL, 2**24, "larger than L2"),
     *_rows("2e28", ("float32", "bfloat16"), 2**28, "bound by memory alone; 3 GiB in fp32"),
 )
+
+GRID = {
+    "block": (192, 512, 768, 960, 1024, 5120),
+    "threads": (64, 96, 128, 192, 320, 512),
+    "pass_configs": ({}, {"tl.enable_fast_math": True}),
+}
 
 SPEC = KernelSpec(
     name="vector_add",
@@ -127,4 +135,6 @@ SPEC = KernelSpec(
     cost=cost,
     draws={"halfway": halfway},
     vendor={"torch": eager},
+    grid=GRID,
+    grid_cases=("grid-tails-fp16", "grid-whole-fp32"),
 )

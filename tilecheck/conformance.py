@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Outcome:
     """What a check found.
 
-    kernel, case, arch, device, schedule: names, for the record; the schedule as it prints, "" for none.
+    kernel, case, arch, device, schedule: names, for the record; the schedule as it prints, with options of
+        passes that are not the spec's, "" for none.
     launched: false where every output is empty, so that there is nothing to compute.
     verdicts: by output name; empty where the simulator stopped before there was a result.
     faults: lines on memory touched that must not be, or not touched that must be, and the simulator's
@@ -89,41 +90,94 @@ class Result:
 
 
 def check(
-    spec: KernelSpec, case: Case, device: "Device", *, seed: int, schedule: Any = None, repeat: str = ""
+    spec: KernelSpec,
+    case: Case,
+    device: "Device",
+    *,
+    seed: int,
+    schedule: Any = None,
+    pass_configs: Mapping[str, Any] | None = None,
+    repeat: str = "",
 ) -> Outcome:
     """Runs `case` once on `device` and judges every output.
 
     seed: of the run; the draws' seed is made of it and the test's id.  schedule: None for the default one.
+    pass_configs: options of TileLang's passes, set beside those of the spec.
     repeat: the command that repeats this check, for the message.
     Raises Mismatch if the kernel is wrong; ValueError if the spec is, or `schedule` is illegal.
     """
-    from tilecheck.simulator import SimulationError, Unsupported
-
-    program = build_program(spec, case, device.arch, schedule)
+    program = build_program(spec, case, device.arch, schedule, pass_configs)
     drawn = draw_inputs(program, seed_of(spec.test_id(case), seed), device.torch_device)
-    launched = any(_elements(p.shape) for p in program.outputs)
-    verdicts: dict[str, Verdict] = {}
-    try:
-        result = launch(program, drawn, device) if launched else _nothing(program, device)
-    except Unsupported:
-        raise
-    except SimulationError as error:
-        faults = str(error).splitlines()
-    else:
-        verdicts, faults = judge_outputs(program, drawn, result.outputs), result.faults
-    outcome = Outcome(
-        kernel=spec.name,
-        case=case.id,
-        arch=device.arch.name,
-        device=device.name,
-        schedule="" if program.schedule is None else str(program.schedule),
-        launched=launched,
-        verdicts=verdicts,
-        faults=tuple(faults),
-    )
+    result = _launched(program, drawn, device)
+    verdicts = judge_outputs(program, drawn, result.outputs) if result.outputs else {}
+    outcome = _outcome(program, device, result, verdicts)
     if not outcome.ok:
         raise Mismatch(_message(program, outcome, repeat), outcome)
     return outcome
+
+
+def run(
+    spec: KernelSpec,
+    case: Case,
+    device: "Device",
+    inputs: Mapping[str, torch.Tensor] | None = None,
+    *,
+    seed: int = 0,
+    schedule: Any = None,
+    pass_configs: Mapping[str, Any] | None = None,
+) -> dict[str, torch.Tensor]:
+    """The outputs of `case` on `device`, by name, in CPU memory: for properties that tests state themselves.
+
+    inputs: tensors that take the place of drawn ones, by name, of the program's shapes and dtypes.
+    seed, schedule, pass_configs: as for `check`, which draws the same.
+    Raises Mismatch where memory was touched that must not be, or not touched that must be; the values are not
+    judged. ValueError if the spec is wrong, `schedule` is illegal or `inputs` do not fit.
+    """
+    program = build_program(spec, case, device.arch, schedule, pass_configs)
+    drawn = draw_inputs(program, seed_of(spec.test_id(case), seed))
+    for name, tensor in (inputs or {}).items():
+        if name not in drawn:
+            raise ValueError(f"{name!r} is no input of {spec.name!r}; inputs: {', '.join(drawn)}")
+        if (tensor.shape, tensor.dtype) != (drawn[name].shape, drawn[name].dtype):
+            raise ValueError(
+                f"{name} is {list(tensor.shape)} {tensor.dtype}; {spec.test_id(case)} takes "
+                f"{list(drawn[name].shape)} {drawn[name].dtype}"
+            )
+    drawn |= inputs or {}
+    result = _launched(program, {n: t.to(device.torch_device) for n, t in drawn.items()}, device)
+    outcome = _outcome(program, device, result, {})
+    if outcome.faults:
+        raise Mismatch(_message(program, outcome, ""), outcome)
+    return {name: tensor.cpu() for name, tensor in result.outputs.items()}
+
+
+def _launched(program: Program, drawn: Mapping[str, torch.Tensor], device: "Device") -> Result:
+    """What came of a launch; a finding of the simulator is a fault, and there are no outputs then."""
+    from tilecheck.simulator import SimulationError, Unsupported
+
+    try:
+        return launch(program, drawn, device) if _has_work(program) else _nothing(program, device)
+    except Unsupported:
+        raise
+    except SimulationError as error:
+        return Result({}, str(error).splitlines())
+
+
+def _has_work(program: Program) -> bool:
+    return any(_elements(p.shape) for p in program.outputs)
+
+
+def _outcome(program: Program, device: "Device", result: Result, verdicts: Mapping[str, Verdict]) -> Outcome:
+    return Outcome(
+        kernel=program.spec.name,
+        case=program.case.id,
+        arch=program.arch.name,
+        device=device.name,
+        schedule=program.variant,
+        launched=_has_work(program),
+        verdicts=verdicts,
+        faults=tuple(result.faults),
+    )
 
 
 def launch(program: Program, drawn: Mapping[str, torch.Tensor], device: "Device") -> Result:
@@ -205,7 +259,7 @@ def _low_references(program: Program, drawn: Mapping[str, torch.Tensor]) -> dict
 def _called(program: Program, tensors: Mapping[str, torch.Tensor]) -> dict[str, Reference]:
     spec, case = program.spec, program.case
     where = f"kernel {spec.name!r}: reference of case {case.id!r}"
-    given = call_by_name(spec.reference, {**spec.names(case, program.arch, program.schedule), **tensors})
+    given = call_by_name(spec.reference, {**program.names, **tensors})
     wanted = [p.name for p in program.outputs]
     if not isinstance(given, Mapping):
         if len(wanted) != 1:

@@ -70,7 +70,7 @@ def _around(simulated: torch.Tensor, reference: Reference) -> Reference:
 
 
 def _message(program: Program, device: "Device", lines: Sequence[str], repeat: str) -> str:
-    schedule = f", schedule {program.schedule}" if program.schedule is not None else ""
+    schedule = f", schedule {program.variant}" if program.variant else ""
     head = (
         f"{program.spec.name}: {device.describe()} and the simulator (whose values are wanted below) "
         f"differ on {program.case}, {program.arch.name}{schedule}"

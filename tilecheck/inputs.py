@@ -85,7 +85,7 @@ def _replacements(
 ) -> dict[str, torch.Tensor]:
     spec, case = program.spec, program.case
     rng = torch.Generator().manual_seed(seed_of(case.draw, seed))
-    names = {**spec.names(case, program.arch, program.schedule), **drawn, "rng": rng}
+    names = {**program.names, **drawn, "rng": rng}
     replaced = {}
     for name, tensor in call_by_name(spec.draws[case.draw], names).items():
         what = f"kernel {spec.name!r}: draw {case.draw!r} of case {case.id!r}"

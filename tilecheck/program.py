@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tilecheck.arches import Arch
-from tilecheck.spec import Case, KernelSpec, call_by_name
+from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, call_by_name
 
 Role = Literal["input", "output", "inout", "scalar"]
 
@@ -76,19 +76,40 @@ class Program:
         """The tensors that the program writes, inout ones included."""
         return tuple(p for p in self.parameters if p.role in ("output", "inout"))
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """What functions of the spec may ask for by parameter name."""
+        return self.spec.names(self.case, self.arch, self.schedule, self.pass_configs)
 
-def build_program(spec: KernelSpec, case: Case, arch: Arch, schedule: Any = None) -> Program:
+    @property
+    def variant(self) -> str:
+        """The schedule, and pass options that are not the spec's, as messages print them; "" for neither."""
+        words = [] if self.schedule is None else [str(self.schedule)]
+        usual = self.spec.pass_configs
+        words += [f"{k}={v}" for k, v in self.pass_configs.items() if k not in usual or usual[k] != v]
+        return ", ".join(words)
+
+
+def build_program(
+    spec: KernelSpec,
+    case: Case,
+    arch: Arch,
+    schedule: Any = None,
+    pass_configs: Mapping[str, Any] | None = None,
+) -> Program:
     """The program of `case` under `schedule` (None: the default schedule of `arch`).
+
+    pass_configs: options of TileLang's passes, set beside those of the spec.
 
     Raises ValueError for an illegal schedule, and where the author's functions do not fit together: a
     parameter nobody gives, a program that is no PrimFunc, a symbolic size without a value, no output.
     """
     if schedule is None:
         schedule = spec.schedule_for(case, arch)
-    spec.check_schedule(schedule, case, arch)
-    names = spec.names(case, arch, schedule)
+    spec.check_schedule(schedule, case, arch, pass_configs)
+    names = spec.names(case, arch, schedule, pass_configs)
     with source_lines_recorded():
-        prim_func, pass_configs = _trace(spec, names)
+        prim_func, own_configs = _trace(spec, names)
     return Program(
         spec=spec,
         case=case,
@@ -96,7 +117,7 @@ def build_program(spec: KernelSpec, case: Case, arch: Arch, schedule: Any = None
         schedule=schedule,
         prim_func=prim_func,
         parameters=_parameters(spec, prim_func, {**case.dims, **case.flags}),
-        pass_configs={**pass_configs, **spec.pass_configs},
+        pass_configs={**own_configs, **names[PASS_CONFIGS]},
     )
 
 

@@ -6,9 +6,9 @@ check.
 
 **One calling rule.** Every function an author gives (`program`, `reference`, `cost`, `default_schedule`,
 `legal`, a draw, a vendor) is called by *parameter name*. It may ask for each of the case's dims and flags by
-its name, for `dtype`, `case`, `arch`, `schedule`, and for each field of the schedule; `reference`, draws and
-vendors also for the kernel's tensors, by the names they have in the program. What it does not ask for, it
-does not get.
+its name, for `dtype`, `case`, `arch`, `schedule`, for each field of the schedule, and for `pass_configs`, the
+options of TileLang's passes that the spec and the check set; `reference`, draws and vendors also for the
+kernel's tensors, by the names they have in the program. What it does not ask for, it does not get.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +27,10 @@ Scalar = bool | int | float | str
 
 _CASE_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _KERNEL_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_RESERVED = frozenset({"dtype", "case", "arch", "schedule"})
+_RESERVED = frozenset({"dtype", "case", "arch", "schedule", "pass_configs"})
+
+PASS_CONFIGS = "pass_configs"
+"""The knob of a grid that is no field of the schedule: its values are options of TileLang's passes."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,9 @@ class KernelSpec:
     zeroed: outputs that the caller has to clear before the launch (the target of atomics).
     arches: names of the architectures that the kernel claims.
     pass_configs: options of TileLang's compiler passes.
+    grid: values to try for fields of the schedule, by name, and for "pass_configs", whose values are options
+        set beside those of the spec; other fields keep their default. See `tilecheck.schedules`.
+    grid_cases: ids of the cases that the grid is tried on; empty: the first case.
     """
 
     name: str
@@ -183,12 +190,14 @@ class KernelSpec:
     zeroed: tuple[str, ...] = ()
     arches: tuple[str, ...] = tuple(ARCHES)
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    grid_cases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _KERNEL_NAME.fullmatch(self.name):
             raise ValueError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
         where = f"kernel {self.name!r}"
-        for name in ("cases", "zeroed", "arches"):
+        for name in ("cases", "zeroed", "arches", "grid_cases"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.outputs is not None:
             object.__setattr__(self, "outputs", tuple(self.outputs))
@@ -197,6 +206,7 @@ class KernelSpec:
         self._check_functions(where)
         self._check_cases(where)
         self._check_defaults(where)
+        self._check_grid(where)
 
     def _check_functions(self, where: str) -> None:
         given = {
@@ -244,18 +254,45 @@ class KernelSpec:
                     ) from error
             self.cost_of(case)
 
+    def _check_grid(self, where: str) -> None:
+        given: Mapping[str, Any] = self.grid
+        for knob, values in given.items():
+            if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+                raise ValueError(f"{where}: grid of {knob} is {values!r}, not several values")
+        object.__setattr__(self, "grid", MappingProxyType({k: tuple(v) for k, v in given.items()}))
+        schedule = self.schedule_for(self.cases[0], arch(self.arches[0])) if self.grid else None
+        fields = dataclasses.fields(schedule) if dataclasses.is_dataclass(schedule) else ()
+        known = {PASS_CONFIGS, *(f.name for f in fields)}
+        for knob, values in self.grid.items():
+            if knob not in known:
+                raise ValueError(
+                    f"{where}: the grid's {knob!r} is neither {PASS_CONFIGS!r} nor a field of {schedule!r}"
+                )
+            if not values or any(value in values[:i] for i, value in enumerate(values)):
+                raise ValueError(f"{where}: grid of {knob} must hold values, each once: {values!r}")
+            if knob == PASS_CONFIGS and not all(isinstance(value, Mapping) for value in values):
+                raise ValueError(f"{where}: values of {PASS_CONFIGS} must map options to values: {values!r}")
+        if self.grid_cases and not self.grid:
+            raise ValueError(f"{where}: cases of a grid, {', '.join(self.grid_cases)}, but no grid")
+        if len(set(self.grid_cases)) < len(self.grid_cases):
+            raise ValueError(f"{where}: a case of the grid occurs twice: {', '.join(self.grid_cases)}")
+        for id in self.grid_cases:
+            self.case(id)
+
     def schedule_for(self, case: Case, target: Arch) -> Any:
         """The default schedule of `case` on `target`; None for a kernel without schedules."""
         if self.default_schedule is None:
             return None
         return call_by_name(self.default_schedule, self.names(case, target))
 
-    def check_schedule(self, schedule: Any, case: Case, target: Arch) -> None:
+    def check_schedule(
+        self, schedule: Any, case: Case, target: Arch, pass_configs: Mapping[str, Any] | None = None
+    ) -> None:
         """Raises ValueError, with the reason and the values, if `schedule` is not legal for `case` on
-        `target`.
+        `target`, compiled with `pass_configs` beside those of the spec.
         """
         if self.legal is not None:
-            call_by_name(self.legal, self.names(case, target, schedule))
+            call_by_name(self.legal, self.names(case, target, schedule, pass_configs))
 
     def cost_of(self, case: Case) -> Cost | None:
         """The cost model's word on `case`; None for a kernel without one."""
@@ -266,9 +303,16 @@ class KernelSpec:
             raise ValueError(f"kernel {self.name!r}: cost of case {case.id!r} is {cost!r}, not a Cost")
         return cost
 
-    def names(self, case: Case, target: Arch | None = None, schedule: Any = None) -> dict[str, Any]:
+    def names(
+        self,
+        case: Case,
+        target: Arch | None = None,
+        schedule: Any = None,
+        pass_configs: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """What functions of this spec may ask for by parameter name (see the module's calling rule)."""
         names: dict[str, Any] = {**case.dims, **case.flags, "dtype": case.dtype, "case": case}
+        names[PASS_CONFIGS] = {**self.pass_configs, **(pass_configs or {})}
         if target is not None:
             names["arch"] = target
         if schedule is not None:
@@ -306,7 +350,7 @@ def call_by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
 
     Raises ValueError where a parameter without a default is not among them.
     """
-    wanted = inspect.signature(function).parameters
+    wanted = _parameters(function)
     if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
         return function(**names)
     missing = [
@@ -320,3 +364,16 @@ def call_by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
             f"{called} asks for {', '.join(missing)}, which is not known here; known: {', '.join(names)}"
         )
     return function(**{name: names[name] for name in wanted if name in names})
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    # Taking a signature apart costs more than most calls of `legal`, of which a grid needs ten thousands.
+    try:
+        return _remembered_parameters(function)
+    except TypeError:  # unhashable
+        return inspect.signature(function).parameters
+
+
+@lru_cache(maxsize=256)
+def _remembered_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters

@@ -57,7 +57,7 @@ class Checker:
         from tilecheck.conformance import Mismatch, check
 
         try:
-            outcome = self._called(check, row)
+            outcome = self._called(check, row, schedule=row.schedule, pass_configs=row.pass_configs)
         except Mismatch as mismatch:
             self._record(row, mismatch.outcome)
             raise
@@ -70,7 +70,15 @@ class Checker:
 
         self._called(agree, row)
 
-    def _called(self, check: Callable[..., Any], row: KernelCase) -> Any:
+    def legality(self, row: KernelCase) -> None:
+        """What `legal` rejects of the kernel's grid, it rejects by ValueError that names a value."""
+        __tracebackhide__ = True
+        from tilecheck.schedules import Grid, unexplained
+
+        lines = unexplained(Grid(row.spec, row.case, self.device.arch))
+        assert not lines, "\n".join(["rejected without a value of the schedule:", *lines[:10]])
+
+    def _called(self, check: Callable[..., Any], row: KernelCase, **variant: Any) -> Any:
         __tracebackhide__ = True
         from tilecheck.conformance import Mismatch
         from tilecheck.device import DeviceError
@@ -79,7 +87,7 @@ class Checker:
 
         repeat = repeat_command(self._item)
         try:
-            return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat)
+            return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat, **variant)
         except (Mismatch, Disagreement) as error:
             # The message says it all; where in the checks it was raised tells a kernel's author nothing.
             raise error.with_traceback(None) from None
@@ -131,5 +139,7 @@ def repeat_command(item: pytest.Item) -> str:
     options = {"device": chosen.device, "seed": str(option(config, "seed"))}
     if chosen.simulated and chosen.arch.name != DEFAULT_ARCH:
         options["arch"] = chosen.arch.name
-    given = " ".join(f"{spelling(config, name)}={value}" for name, value in options.items())
-    return f'pytest "{path}::{test}" {given}'
+    given = [f"{spelling(config, name)}={value}" for name, value in options.items()]
+    if option(config, "all-schedules"):
+        given.append(spelling(config, "all-schedules"))
+    return f'pytest "{path}::{test}" {" ".join(given)}'

@@ -25,6 +25,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "N",
         "help": "seed of the run (default: 0); every test derives its own from it and from its id",
     },
+    "all-schedules": {
+        "action": "store_true",
+        "default": False,
+        "help": "try every legal schedule of the kernels' grids, not only enough for every pair of values",
+    },
     "arch": {
         "choices": tuple(ARCHES),
         "default": None,

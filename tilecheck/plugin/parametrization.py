@@ -1,14 +1,18 @@
 """Gives tests the kernels and cases: one that asks for `kernel_case` runs for each of them.
 
 `kernel_case` goes over all cases; `simulated_case` over those that the simulator can run, whatever the
-device. Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`.
+device; `grid_case` over those that a kernel tries its grid on, and `scheduled_case` over each of these under
+each schedule. Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the
+schedule's after it.
 """
 
+from collections.abc import Iterator
 from typing import NoReturn
 
 import pytest
 
 from tilecheck.plugin.limits import too_large
+from tilecheck.plugin.options import option
 from tilecheck.plugin.rows import ARGUMENTS, KernelCase
 from tilecheck.plugin.selection import selection
 from tilecheck.plugin.specs import specs
@@ -17,13 +21,50 @@ from tilecheck.plugin.specs import specs
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name in ARGUMENTS:
         if name in metafunc.fixturenames and specs(metafunc.config):
-            rows = [KernelCase(spec, case) for spec in specs(metafunc.config) for case in spec.cases]
-            if name == "simulated_case":
-                rows = [row for row in rows if too_large(row.spec, row.case) is None]
             if _needs_absent_gpu(metafunc):
                 metafunc.parametrize(name, [None], ids=["every-case"])  # one skip says as much as hundreds
             else:
+                rows = list(_ROWS[name](metafunc.config))
                 metafunc.parametrize(name, rows, ids=[row.id for row in rows])
+
+
+def _kernel_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    return (KernelCase(spec, case) for spec in specs(config) for case in spec.cases)
+
+
+def _simulated_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    return (row for row in _kernel_cases(config) if too_large(row.spec, row.case) is None)
+
+
+def _grid_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    for spec in specs(config):
+        if spec.grid and selection(config).arch.name in spec.arches:
+            ids = spec.grid_cases or (spec.cases[0].id,)
+            yield from (KernelCase(spec, spec.case(id)) for id in ids)
+
+
+def _scheduled_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    from tilecheck.schedules import Grid
+
+    chosen = selection(config)
+    for row in _grid_cases(config):
+        try:
+            grid = Grid(row.spec, row.case, chosen.arch)
+            variants = grid.full() if option(config, "all-schedules") else grid.pairwise()
+        except ValueError as error:
+            raise pytest.Collector.CollectError(f"tilecheck: {error}") from error
+        if chosen.simulated:
+            # Options of compiler passes make no difference to the simulator: one program is simulated once.
+            variants = tuple({repr(v.schedule): v for v in reversed(variants)}.values())[::-1]
+        yield from (KernelCase(row.spec, row.case, variant) for variant in variants)
+
+
+_ROWS = {
+    "kernel_case": _kernel_cases,
+    "simulated_case": _simulated_cases,
+    "grid_case": _grid_cases,
+    "scheduled_case": _scheduled_cases,
+}
 
 
 def _needs_absent_gpu(metafunc: pytest.Metafunc) -> bool:
@@ -39,6 +80,18 @@ def kernel_case() -> KernelCase:
 @pytest.fixture
 def simulated_case() -> KernelCase:
     """A kernel and one of those of its cases that are small enough for the simulator."""
+    _unconfigured()
+
+
+@pytest.fixture
+def grid_case() -> KernelCase:
+    """A kernel that has a grid, and one of the cases it is tried on."""
+    _unconfigured()
+
+
+@pytest.fixture
+def scheduled_case() -> KernelCase:
+    """A kernel, one of its grid's cases, and one of the schedules to try."""
     _unconfigured()
 
 

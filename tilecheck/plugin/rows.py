@@ -1,28 +1,45 @@
-"""The row a test runs for: one kernel on one of its cases."""
+"""The row a test runs for: one kernel on one of its cases, perhaps under one schedule."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tilecheck.spec import Case, KernelSpec
 
-ARGUMENTS = ("kernel_case", "simulated_case")
+if TYPE_CHECKING:
+    from tilecheck.schedules import Variant
+
+ARGUMENTS = ("kernel_case", "simulated_case", "scheduled_case", "grid_case")
 """Names under which a test asks for rows; `tilecheck.plugin.parametrization` says how they differ."""
 
 
 @dataclass(frozen=True)
 class KernelCase:
-    """One kernel on one of its cases."""
+    """One kernel on one of its cases; under a schedule of its grid, or under the default one."""
 
     spec: KernelSpec
     case: Case
+    variant: "Variant | None" = None
 
     @property
     def id(self) -> str:
-        return self.spec.test_id(self.case)
+        test_id = self.spec.test_id(self.case)
+        return f"{test_id}-{self.variant.id}" if self.variant else test_id
+
+    @property
+    def schedule(self) -> Any:
+        """None for the default one."""
+        return self.variant.schedule if self.variant else None
+
+    @property
+    def pass_configs(self) -> Mapping[str, Any]:
+        """Options of TileLang's passes beside those of the spec."""
+        return self.variant.pass_configs if self.variant else {}
 
     def __repr__(self) -> str:  # pytest prints it above every failure
-        return f"<{self.spec.name}: {self.case}>"
+        return f"<{self.spec.name}: {self.case}{f' {self.variant.id}' if self.variant else ''}>"
 
 
 def row_of(item: pytest.Item) -> KernelCase | None:
