@@ -1,0 +1,202 @@
+"""Makes a wrong kernel out of a right one by a small edit of its source file, and sees whether the suite
+notices.
+
+A `Mutant` is data: a kernel, an edit (old text -> new text), and why that is wrong. The edited file is
+loaded as a module of its own, from a file, since TileLang's tracer reads source from there; its spec then has
+the edited program and everything else as it was.
+"""
+
+import ast
+import importlib.util
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+
+from tilecheck.conformance import Mismatch, check
+from tilecheck.device import Device, DeviceError
+from tilecheck.plugin.limits import too_large
+from tilecheck.simulator import SimulationError, Unsupported
+from tilecheck.spec import Case, KernelSpec
+
+KERNELS = Path(__file__).parents[3] / "kernels"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A kernel of this repository, changed.
+
+    id: lower-kebab, unique within the kernel.  kernel: the module in `kernels/`.
+    changes: old text -> new text, all at once. Old text occurs exactly once in the function `within`; of several
+        lines, it gives them without the indentation that they share. New text is indented like it.
+    within: name of the function whose source is edited.
+    options: of TileLang's compiler passes, on top of the kernel's own.
+    why: what is wrong with it; of an equivalent, why it is right.
+    """
+
+    id: str
+    kernel: str
+    why: str
+    changes: Mapping[str, str]
+    within: str = "program"
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mutant(Edit):
+    """A wrong kernel.
+
+    first: ids of the cases that are to show it, tried before the others.
+    unseen: why the simulator cannot see it; empty for those that it has to reject.
+    """
+
+    first: tuple[str, ...] = field(kw_only=True)
+    unseen: str = field(default="", kw_only=True)
+
+    @property
+    def tier(self) -> str:
+        return "gpu" if self.unseen else "simulator"
+
+
+def source_of(kernel: str) -> str:
+    return (KERNELS / f"{kernel}.py").read_text()
+
+
+def edited(edit: Edit, source: str) -> str:
+    """`source` with the edit in it; ValueError where an old text does not occur exactly once."""
+    start, end = _extent(source, edit.within)
+    places = []
+    for old, new in edit.changes.items():
+        found = list(_pattern(old).finditer(source[start:end]))
+        if len(found) != 1:
+            raise ValueError(f"{edit.kernel}/{edit.id}: {len(found)} times in {edit.within}, not once:\n{old}")
+        first, last = (start + at for at in found[0].span("text"))
+        places.append((first, last, new))
+    for first, last, new in sorted(places, reverse=True):  # from the end, so that places stay where they are
+        line = source[source.rfind("\n", 0, first) + 1 :]
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        source = source[:first] + new.replace("\n", "\n" + indent) + source[last:]
+    return source
+
+
+def _extent(source: str, name: str) -> tuple[int, int]:
+    """First and past the last character of the function `name`."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            assert node.end_lineno is not None
+            return len("".join(lines[: node.lineno - 1])), len("".join(lines[: node.end_lineno]))
+    raise ValueError(f"no function {name!r} at module level")
+
+
+def _pattern(old: str) -> re.Pattern[str]:
+    first, *rest = old.split("\n")
+    if not rest:
+        return re.compile(f"(?P<text>{re.escape(first)})")
+    # Whole lines: from the first one's text on, the others as far to the right as it.
+    lines = "".join(rf"\n(?P=indent){re.escape(line)}" if line else "\n" for line in rest)
+    return re.compile(rf"^(?P<indent> *)(?P<text>{re.escape(first)}{lines})$", re.MULTILINE)
+
+
+@contextmanager
+def spec_of(edit: Edit) -> Iterator[KernelSpec]:
+    """The kernel's spec with the edit in its program, as long as the context lasts."""
+    source = edited(edit, source_of(edit.kernel))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{edit.kernel}.py"
+        path.write_text(source)
+        name = f"mutant_{edit.kernel}_{edit.id.replace('-', '_')}"
+        try:
+            spec: KernelSpec = _load(name, path).SPEC
+            yield replace(spec, pass_configs={**spec.pass_configs, **edit.options}) if edit.options else spec
+        finally:
+            sys.modules.pop(name, None)
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    located = importlib.util.spec_from_file_location(name, path)
+    assert located is not None and located.loader is not None
+    module = importlib.util.module_from_spec(located)
+    sys.modules[name] = module  # dataclasses look their module up
+    located.loader.exec_module(module)
+    return module
+
+
+class _Watched:
+    """A device that remembers what the simulator found in the last run."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.found: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._device, name)
+
+    def run(self, *arguments: object) -> None:
+        self.found = []
+        try:
+            self._device.run(*arguments)  # type: ignore[arg-type]
+        except SimulationError as error:
+            self.found = [finding.kind for finding in error.findings]
+            raise
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one case says of a kernel.
+
+    caught_by: the checks that reject it: "value", "NaN pattern", "unwritten", "guard band", "input changed",
+        "launch" (it failed on the GPU), or the kinds of the simulator's findings. Empty: it passes.
+    unusable: why there is no verdict: the program does not trace, compile, or simulate.
+    """
+
+    case: str
+    caught_by: tuple[str, ...] = ()
+    message: str = ""
+    unusable: str = ""
+
+
+def try_case(spec: KernelSpec, case: Case, device: Device, seed: int = 0) -> Result:
+    """One conformance check."""
+    watched = _Watched(device)
+    try:
+        check(spec, case, watched, seed=seed)  # type: ignore[arg-type]
+    except Mismatch as mismatch:
+        return Result(case.id, tuple(watched.found) or tuple(_reasons(mismatch)), str(mismatch))
+    except Unsupported as error:
+        return Result(case.id, unusable=str(error))
+    except DeviceError as error:
+        kind = {"caught_by": ("launch",), "message": str(error)} if device.lost else {"unusable": str(error)}
+        return Result(case.id, **kind)  # type: ignore[arg-type]
+    except Exception as error:
+        # TileLang's tracer and compiler raise errors of many types.
+        return Result(case.id, unusable=f"{type(error).__name__}: {error}")
+    return Result(case.id)
+
+
+_FAULTS = {
+    "never written": "unwritten",
+    "of an input changed": "input changed",
+    "written before its start": "guard band",
+    "written past its end": "guard band",
+    "written between its rows": "guard band",
+}
+
+
+def _reasons(mismatch: Mismatch) -> Iterator[str]:
+    seen = {kind: None for line in mismatch.outcome.faults for text, kind in _FAULTS.items() if text in line}
+    yield from seen
+    for verdict in mismatch.outcome.verdicts.values():
+        if not verdict.ok:
+            yield "value" if verdict.exact or math.isfinite(verdict.budget_used) else "NaN pattern"
+
+
+def cases_of(spec: KernelSpec, first: tuple[str, ...] = ()) -> list[Case]:
+    """The cases that the simulator can run, those of `first` before the others."""
+    hinted = [spec.case(id) for id in first]
+    return hinted + [c for c in spec.cases if c.id not in first and too_large(spec, c) is None]

@@ -1,0 +1,438 @@
+"""Wrong matrix products."""
+
+from functools import partial
+
+from tests.harness.mutants.engine import Mutant
+
+_mutant = partial(Mutant, kernel="matmul")
+
+STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
+GEMM = "T.gemm(A_shared, B_shared, C_local, transpose_A=trans_a, transpose_B=trans_b)"
+LOAD_A = "T.copy(A[k * block_k, by * block_m] if trans_a else A[by * block_m, k * block_k], A_shared)"
+LOAD_B = "T.copy(B[bx * block_n, k * block_k] if trans_b else B[k * block_k, bx * block_n], B_shared)"
+TRIPS = "T.ceildiv(K, block_k), num_stages"
+GRID = "T.Kernel(T.ceildiv(N, block_n), T.ceildiv(M, block_m), threads=threads) as (bx, by)"
+
+MUTANTS = (
+    # The grid and the place of a tile.
+    _mutant(
+        id="grid-n-rounded-down",
+        why="no blocks for the tail in N",
+        changes={"T.ceildiv(N, block_n)": "N // block_n"},
+        first=("n-over-fp16",),
+    ),
+    _mutant(
+        id="grid-m-rounded-down",
+        why="no blocks for the tail in M",
+        changes={"T.ceildiv(M, block_m)": "M // block_m"},
+        first=("m-over-fp16",),
+    ),
+    _mutant(
+        id="grid-m-one-short",
+        why="no last row of blocks",
+        changes={"T.ceildiv(M, block_m)": "T.ceildiv(M, block_m) - 1"},
+        first=("last-panel-fp16",),
+    ),
+    _mutant(
+        id="grid-swapped",
+        why="as many blocks along N as M needs, and the other way round",
+        changes={"T.ceildiv(N, block_n), T.ceildiv(M, block_m)": "T.ceildiv(M, block_m), T.ceildiv(N, block_n)"},
+        first=("last-panel-fp16",),
+    ),
+    _mutant(
+        id="block-indices-swapped",
+        why="bx counts rows of blocks, of which there are as many as columns",
+        changes={"as (bx, by)": "as (by, bx)"},
+        first=("last-panel-fp16",),
+    ),
+    _mutant(
+        id="rows-of-the-wrong-tile-height",
+        why="tiles of A start at multiples of block_n",
+        changes={LOAD_A: LOAD_A.replace("by * block_m", "by * block_n")},
+        first=(),
+    ),
+    _mutant(
+        id="columns-of-the-wrong-tile-width",
+        why="tiles of B start at multiples of block_m",
+        changes={LOAD_B: LOAD_B.replace("bx * block_n", "bx * block_m")},
+        first=("vector-fp16",),
+    ),
+    _mutant(
+        id="b-of-the-row-of-blocks",
+        why="B is taken from the block's row, not from its column",
+        changes={LOAD_B: LOAD_B.replace("bx * block_n", "by * block_n")},
+        first=("n-over-fp16",),
+    ),
+    _mutant(
+        id="a-of-the-first-rows",
+        why="every block multiplies the first rows of A",
+        changes={LOAD_A: LOAD_A.replace("by * block_m", "0")},
+        first=("m-over-fp16",),
+    ),
+    _mutant(
+        id="a-one-row-down",
+        why="A is read one row further down",
+        changes={LOAD_A: LOAD_A.replace("by * block_m", "by * block_m + 1")},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="last-rows-shifted-in",
+        why="the last tile of A is moved up until it fits, its results are not",
+        changes={LOAD_A: LOAD_A.replace("by * block_m", "T.min(by * block_m, T.max(M - block_m, 0))")},
+        first=("m-over-fp16",),
+    ),
+    _mutant(
+        id="stored-transposed",
+        why="tile (bx, by) lands at (by, bx)",
+        changes={STORE: "T.copy(C_local, C[bx * block_m, by * block_n])"},
+        first=("m-over-fp16",),
+    ),
+    _mutant(
+        id="stored-one-column-on",
+        why="C is written one column further on",
+        changes={STORE: "T.copy(C_local, C[by * block_m, bx * block_n + 1])"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="stored-around-the-edge",
+        why="columns past the last are written at the beginning of the row",
+        changes={
+            STORE: """\
+for i, j in T.Parallel(block_m, block_n):
+    C[by * block_m + i, (bx * block_n + j) % N] = C_local[i, j]"""
+        },
+        first=("n-short-fp16",),
+    ),
+    _mutant(
+        id="stored-over-the-edge",
+        why="whole tiles are stored, without TileLang's guards, past the end of C",
+        changes={
+            STORE: """\
+for i, j in T.Parallel(block_m, block_n):
+    C[by * block_m + i, bx * block_n + j] = C_local[i, j]"""
+        },
+        options={"tl.disable_safe_memory_legalize": True},
+        first=("m-short-fp16",),
+    ),
+    _mutant(
+        id="lower-half-not-stored",
+        why="only the upper half of each tile is written",
+        changes={
+            STORE: """\
+for i, j in T.Parallel(block_m // 2, block_n):
+    C[by * block_m + i, bx * block_n + j] = C_local[i, j]"""
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="last-column-not-stored",
+        why="a store that stops short of the last column of C",
+        changes={
+            STORE: """\
+for i, j in T.Parallel(block_m, block_n):
+    if bx * block_n + j < N - 1:
+        C[by * block_m + i, bx * block_n + j] = C_local[i, j]"""
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="two-rows-of-blocks-to-one-tile",
+        why="neighbouring blocks write the same tile",
+        changes={STORE: "T.copy(C_local, C[by // 2 * block_m, bx * block_n])"},
+        first=("m-over-fp16",),
+    ),
+    _mutant(
+        id="every-tile-twice",
+        why="two blocks write each element, a race even if they agree",
+        changes={
+            GRID: GRID.replace(", threads", ", 2, threads").replace("(bx, by)", "(bx, by, _)"),
+        },
+        first=("one-tile-fp16",),
+    ),
+    # The walk over K.
+    _mutant(
+        id="k-rounded-down",
+        why="the tail in K is not added",
+        changes={TRIPS: "K // block_k, num_stages"},
+        first=("k-over-fp16",),
+    ),
+    _mutant(
+        id="k-one-trip-short",
+        why="the last tile of K is not added",
+        changes={TRIPS: "T.ceildiv(K, block_k) - 1, num_stages"},
+        first=("trips-2-fp16",),
+    ),
+    _mutant(
+        id="k-last-tile-twice",
+        why="one trip too many, over the last tile again",
+        changes={
+            TRIPS: "T.ceildiv(K, block_k) + 1, num_stages",
+            LOAD_A: LOAD_A.replace("k * block_k", "T.min(k, T.ceildiv(K, block_k) - 1) * block_k"),
+            LOAD_B: LOAD_B.replace("k * block_k", "T.min(k, T.ceildiv(K, block_k) - 1) * block_k"),
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="k-second-tile-skipped",
+        why="one tile of K is not added",
+        changes={GEMM: f"if k != 1:\n    {GEMM}"},
+        first=("k-over-fp16",),
+    ),
+    _mutant(
+        id="k-odd-tiles-skipped",
+        why="steps two tiles at a time",
+        changes={GEMM: f"if k % 2 == 0:\n    {GEMM}"},
+        first=("trips-3-fp16",),
+    ),
+    _mutant(
+        id="k-first-element-dropped",
+        why="K is walked from 1 on",
+        changes={
+            LOAD_A: LOAD_A.replace("k * block_k", "k * block_k + 1"),
+            LOAD_B: LOAD_B.replace("k * block_k", "k * block_k + 1"),
+        },
+        first=("counting-fp16",),
+    ),
+    _mutant(
+        id="k-last-element-dropped",
+        why="the last k of all counts as 0",
+        changes={
+            GEMM: f"""\
+for i in T.Parallel(block_n):
+    if k == (K - 1) // block_k:
+        if trans_b:
+            B_shared[i, (K - 1) % block_k] = 0
+        else:
+            B_shared[(K - 1) % block_k, i] = 0
+{GEMM}"""
+        },
+        first=("counting-fp16",),
+    ),
+    _mutant(
+        id="k-tiles-overlap",
+        why="tiles of K start one element too early: an element of each is added twice",
+        changes={
+            LOAD_A: LOAD_A.replace("k * block_k", "k * (block_k - 1)"),
+            LOAD_B: LOAD_B.replace("k * block_k", "k * (block_k - 1)"),
+        },
+        first=("trips-2-fp16",),
+    ),
+    _mutant(
+        id="k-of-b-off-by-one",
+        why="B is read one row further down than A's columns",
+        changes={LOAD_B: LOAD_B.replace("k * block_k", "k * block_k + 1")},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="k-step-of-a-is-the-tile-width",
+        why="A advances by block_n",
+        changes={LOAD_A: LOAD_A.replace("k * block_k", "k * block_n")},
+        first=("all-over-fp32",),
+    ),
+    _mutant(
+        id="b-stale-every-other-trip",
+        why="B's tile stays what it was on odd trips",
+        changes={LOAD_B: f"if k % 2 == 0:\n    {LOAD_B}"},
+        first=("trips-2-fp16",),
+    ),
+    _mutant(
+        id="a-loaded-once",
+        why="A's tile is that of the first trip",
+        changes={LOAD_A: f"if k == 0:\n    {LOAD_A}"},
+        first=("trips-2-fp16",),
+    ),
+    _mutant(
+        id="b-not-loaded",
+        why="multiplies shared memory that nothing has written",
+        changes={LOAD_B: ""},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="multiplied-before-loaded",
+        why="the product comes before the load of B, so that it uses the last trip's",
+        changes={LOAD_B: GEMM, GEMM: LOAD_B},
+        first=("trips-2-fp16",),
+    ),
+    # Transposition.
+    _mutant(
+        id="trans-a-ignored",
+        why="A's tile is multiplied as it lies",
+        changes={"transpose_A=trans_a": "transpose_A=False"},
+        first=("tn-tails-fp16",),
+    ),
+    _mutant(
+        id="trans-b-ignored",
+        why="B's tile is multiplied as it lies",
+        changes={"transpose_B=trans_b": "transpose_B=False"},
+        first=("nt-tails-fp16",),
+    ),
+    _mutant(
+        id="trans-a-indices-swapped",
+        why="a transposed A is addressed as if it were not",
+        changes={"A[k * block_k, by * block_m] if trans_a": "A[by * block_m, k * block_k] if trans_a"},
+        first=("tn-tails-fp16",),
+    ),
+    _mutant(
+        id="trans-b-indices-swapped",
+        why="a transposed B is addressed as if it were not",
+        changes={"B[bx * block_n, k * block_k] if trans_b": "B[k * block_k, bx * block_n] if trans_b"},
+        first=("nt-tails-fp16",),
+    ),
+    # The accumulator, and what is made of it.
+    _mutant(
+        id="not-cleared",
+        why="adds to registers that nothing has written",
+        changes={"T.clear(C_local)": ""},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="cleared-by-the-first-trip",
+        why="without a trip nothing clears the accumulator",
+        changes={"T.clear(C_local)": "", GEMM: GEMM.replace("trans_b)", "trans_b, clear_accum=k == 0)")},
+        first=("k-zero-fp16",),
+    ),
+    _mutant(
+        id="cleared-in-every-trip",
+        why="only the last tile of K counts",
+        changes={GEMM: GEMM.replace("trans_b)", "trans_b, clear_accum=True)")},
+        first=("trips-2-fp16",),
+    ),
+    _mutant(
+        id="accumulated-in-fp16",
+        why="the sum is rounded to fp16 after each instruction",
+        changes={'(block_m, block_n), "float32"': '(block_m, block_n), "float16"'},
+        first=("counting-fp16",),
+    ),
+    _mutant(
+        id="accumulated-in-bf16",
+        why="the sum is rounded to bf16 after each instruction",
+        changes={'(block_m, block_n), "float32"': '(block_m, block_n), "bfloat16"'},
+        first=("counting-bf16",),
+    ),
+    _mutant(
+        id="sum-kept-in-fp16-between-trips",
+        why="the sum is rounded to fp16 once a trip",
+        changes={
+            GEMM: f"""\
+{GEMM}
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.cast(T.cast(C_local[i, j], "float16"), "float32")"""
+        },
+        first=("counting-fp32",),
+    ),
+    _mutant(
+        id="staged-in-bf16",
+        why="tiles of A and B are kept in bf16",
+        changes={
+            "T.alloc_shared(a_tile, dtype)": 'T.alloc_shared(a_tile, "bfloat16")',
+            "T.alloc_shared(b_tile, dtype)": 'T.alloc_shared(b_tile, "bfloat16")',
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="staged-in-fp16",
+        why="tiles of A and B are kept in fp16: as many bits as tf32, and more than bf16, but a smaller range",
+        changes={
+            "T.alloc_shared(a_tile, dtype)": 'T.alloc_shared(a_tile, "float16")',
+            "T.alloc_shared(b_tile, dtype)": 'T.alloc_shared(b_tile, "float16")',
+        },
+        first=(),
+    ),
+    _mutant(
+        id="a-rounded-to-bf16",
+        why="A loses bits on its way, B does not",
+        changes={
+            GEMM: f"""\
+for i, j in T.Parallel(*a_tile):
+    A_shared[i, j] = T.cast(T.cast(A_shared[i, j], "bfloat16"), dtype)
+{GEMM}"""
+        },
+        first=("one-tile-fp32",),
+    ),
+    _mutant(
+        id="result-rounded-to-bf16-first",
+        why="C is rounded to bf16, then to its type",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.cast(T.cast(C_local[i, j], "bfloat16"), "float32")
+{STORE}"""
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="result-a-little-large",
+        why="C is scaled by 1 + 2^-12, half a unit in the last place of fp16",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] *= 1 + 2**-12
+{STORE}"""
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="result-clamped",
+        why="infinite results become the largest finite number",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.max(T.min(C_local[i, j], 65504.0), -65504.0)
+{STORE}"""
+        },
+        first=("overflow-fp16",),
+    ),
+    _mutant(
+        id="negative-results-lost",
+        why="a ReLU that nobody asked for",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.max(C_local[i, j], 0.0)
+{STORE}"""
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="nan-hidden",
+        why="fmax with -inf turns NaN into -inf",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.max(C_local[i, j], -T.infinity("float32"))
+{STORE}"""
+        },
+        first=(),
+    ),
+    _mutant(
+        id="small-results-flushed",
+        why="results below fp16's smallest normal number become 0",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.if_then_else(T.abs(C_local[i, j]) < 2**-14, 0.0, C_local[i, j])
+{STORE}"""
+        },
+        first=("k-one-fp16",),
+    ),
+    _mutant(
+        id="adds-to-the-output",
+        why="C is updated, not written: right only if the caller has cleared it",
+        changes={
+            STORE: """\
+for i, j in T.Parallel(block_m, block_n):
+    T.atomic_add(C[by * block_m + i, bx * block_n + j], T.cast(C_local[i, j], dtype))"""
+        },
+        first=("one-tile-fp32",),
+    ),
+    _mutant(
+        id="input-overwritten",
+        why="B's tile is written back over another one",
+        changes={
+            STORE: f"""\
+{STORE}
+T.copy(B_shared, B[0, 0])"""
+        },
+        first=("k-over-fp16",),
+    ),
+)

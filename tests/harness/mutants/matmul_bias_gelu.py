@@ -1,0 +1,273 @@
+"""Wrong products with bias and GELU: their epilogues, mostly, since the product is that of `matmul`."""
+
+from functools import partial
+
+from tests.harness.mutants.engine import Mutant
+
+_mutant = partial(Mutant, kernel="matmul_bias_gelu")
+
+STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
+GEMM = "T.gemm(A_shared, B_shared, C_local)"
+ADD = "C_local[i, j] += bias_local[j]"
+GELU = "C_local[i, j] *= normal_cdf(C_local[i, j])"
+TANH = "return 0.5 + 0.5 * T.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))"
+ERF = "return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)"
+LOAD_BIAS = "T.copy(bias[bx * block_n], bias_local)"
+
+MUTANTS = (
+    # The bias.
+    _mutant(
+        id="bias-forgotten",
+        why="no bias is added",
+        changes={ADD: ""},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-along-m",
+        why="bias goes by rows",
+        changes={ADD: "C_local[i, j] += bias_local[i]"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-of-the-first-columns",
+        why="every block adds the bias of the first columns",
+        changes={LOAD_BIAS: "T.copy(bias[0], bias_local)"},
+        first=("wide-fp16",),
+    ),
+    _mutant(
+        id="bias-of-the-row-of-blocks",
+        why="bias is taken from the block's row, not from its column",
+        changes={LOAD_BIAS: "T.copy(bias[by * block_n], bias_local)"},
+        first=("wide-fp16",),
+    ),
+    _mutant(
+        id="bias-off-by-one",
+        why="bias is that of the next column",
+        changes={LOAD_BIAS: "T.copy(bias[bx * block_n + 1], bias_local)"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-not-at-the-last-column",
+        why="the last column of all gets no bias",
+        changes={ADD: "C_local[i, j] += T.if_then_else(bx * block_n + j < N - 1, bias_local[j], 0.0)"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-not-in-the-tail",
+        why="a tile that reaches over the edge gets no bias",
+        changes={LOAD_BIAS: "T.clear(bias_local)\nif (bx + 1) * block_n <= N:\n    T.copy(bias[bx * block_n], bias_local)"},
+        first=("n-over-fp16",),
+    ),
+    _mutant(
+        id="bias-not-loaded",
+        why="adds registers that nothing has written",
+        changes={LOAD_BIAS: ""},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-twice",
+        why="adds it twice",
+        changes={ADD: f"{ADD}\n{ADD}"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-in-every-trip",
+        why="bias is added once for each tile of K",
+        changes={
+            GEMM: f"{GEMM}\n{LOAD_BIAS}\nfor i, j in T.Parallel(block_m, block_n):\n    {ADD}",
+            f"{LOAD_BIAS}\nfor i, j in T.Parallel(block_m, block_n):\n    {ADD}": (
+                "for i, j in T.Parallel(block_m, block_n):"
+            ),
+        },
+        first=("all-over-fp16",),
+    ),
+    _mutant(
+        id="bias-after-gelu",
+        why="the order of the two is swapped",
+        changes={ADD: GELU, GELU: ADD},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-in-bf16",
+        why="bias is held in bf16",
+        changes={'(block_n,), "float32"': '(block_n,), "bfloat16"'},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="bias-past-the-end",
+        why="bias is read, without TileLang's guards, past its end",
+        changes={LOAD_BIAS: "for j in T.Parallel(block_n):\n    bias_local[j] = bias[bx * block_n + j]"},
+        options={"tl.disable_safe_memory_legalize": True},
+        first=("n-short-fp16",),
+    ),
+    # GELU.
+    _mutant(
+        id="gelu-forgotten",
+        why="no GELU",
+        changes={GELU: ""},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="gelu-twice",
+        why="GELU of GELU",
+        changes={GELU: f"{GELU}\n{GELU}"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="stored-before-gelu",
+        why="GELU comes after the store",
+        changes={
+            GELU: "",
+            STORE: f"{STORE}\nfor i, j in T.Parallel(block_m, block_n):\n    {GELU}",
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="gelu-not-at-the-last-column",
+        why="the loop over a tile ends one column early",
+        changes={"T.Parallel(block_m, block_n)": "T.Parallel(block_m, block_n - 1)"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="gelu-not-at-the-last-row",
+        why="the loop over a tile ends one row early",
+        changes={"T.Parallel(block_m, block_n)": "T.Parallel(block_m - 1, block_n)"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="forms-swapped",
+        why="the tanh form where the exact one is asked for, and the other way round",
+        changes={'if approximate == "tanh"': 'if approximate != "tanh"'},
+        first=("dip-fp16",),
+    ),
+    _mutant(
+        id="form-ignored",
+        why="always the exact form",
+        changes={'if approximate == "tanh"': "if False"},
+        first=("dip-tanh-fp16",),
+    ),
+    _mutant(
+        id="half-of-cdf-missing",
+        why="P runs from -1/2 to 1/2",
+        changes={ERF: ERF.replace("0.5 + ", ""), TANH: TANH.replace("0.5 + ", "")},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="cdf-twice-as-high",
+        why="1 + erf is not halved",
+        changes={ERF: ERF.replace("0.5 + 0.5", "1 + 1"), TANH: TANH.replace("0.5 + 0.5", "1 + 1")},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="erf-of-x",
+        why="x is not divided by the root of 2",
+        changes={ERF: "return 0.5 + 0.5 * T.erf(x)"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="tanh-coefficient-cut",
+        why="0.0447 for 0.044715",
+        changes={TANH: TANH.replace("0.044715", "0.0447")},
+        first=("one-tile-tanh-fp32",),
+    ),
+    _mutant(
+        id="tanh-of-the-square",
+        why="x^2 for x^3",
+        changes={TANH: TANH.replace("x * x * x", "x * x")},
+        first=("one-tile-tanh-fp16",),
+    ),
+    _mutant(
+        id="root-of-two-over-pi-cut",
+        why="0.7979 for 0.79788456",
+        changes={TANH: TANH.replace("math.sqrt(2 / math.pi)", "0.7979")},
+        first=("one-tile-tanh-fp32",),
+    ),
+    _mutant(
+        id="relu",
+        why="the wrong activation",
+        changes={GELU: "C_local[i, j] = T.max(C_local[i, j], 0.0)"},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="sigmoid-form",
+        why="x * sigmoid(1.702 x), a cruder approximation",
+        changes={
+            TANH: "return 1 / (1 + T.exp(-1.702 * x))",
+            ERF: "return 1 / (1 + T.exp(-1.702 * x))",
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="rounded-before-gelu",
+        why="the sum is rounded to the output's type before GELU, as by two kernels",
+        changes={GELU: f'C_local[i, j] = T.cast(T.cast(C_local[i, j], dtype), "float32")\n{GELU}'},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="cdf-in-fp16",
+        why="P is rounded to fp16",
+        changes={GELU: 'C_local[i, j] *= T.cast(T.cast(normal_cdf(C_local[i, j]), "float16"), "float32")'},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="nan-hidden",
+        why="fmax with -inf turns NaN into -inf",
+        changes={GELU: f'{GELU}\nC_local[i, j] = T.max(C_local[i, j], -T.infinity("float32"))'},
+        first=(),
+    ),
+    # The product.
+    _mutant(
+        id="k-rounded-down",
+        why="the tail in K is not added",
+        changes={"T.ceildiv(K, block_k)": "K // block_k"},
+        first=("all-over-fp16",),
+    ),
+    _mutant(
+        id="k-last-element-dropped",
+        why="the last k of all counts as 0",
+        changes={
+            GEMM: f"""\
+for j in T.Parallel(block_n):
+    if k == (K - 1) // block_k:
+        B_shared[(K - 1) % block_k, j] = 0
+{GEMM}"""
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="k-second-tile-skipped",
+        why="one tile of K is not added",
+        changes={GEMM: f"if k != 1:\n    {GEMM}"},
+        first=("all-over-fp16",),
+    ),
+    _mutant(
+        id="accumulated-in-fp16",
+        why="the sum is rounded to fp16 after each instruction",
+        changes={'(block_m, block_n), "float32"': '(block_m, block_n), "float16"'},
+        first=("trips-9-tanh-bf16",),
+    ),
+    _mutant(
+        id="not-cleared",
+        why="adds to registers that nothing has written",
+        changes={"T.clear(C_local)": ""},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="cleared-in-every-trip",
+        why="only the last tile of K counts",
+        changes={GEMM: GEMM.replace("C_local", "C_local, clear_accum=True")},
+        first=("all-over-fp16",),
+    ),
+    _mutant(
+        id="block-indices-swapped",
+        why="bx counts rows of blocks, of which there are as many as columns",
+        changes={"as (bx, by)": "as (by, bx)"},
+        first=("wide-fp16",),
+    ),
+    _mutant(
+        id="input-overwritten",
+        why="what was added as bias is written over it",
+        changes={STORE: f"{STORE}\nfor j in T.Parallel(block_n):\n    bias[bx * block_n + j] = C_local[0, j]"},
+        first=("one-tile-fp16",),
+    ),
+)
