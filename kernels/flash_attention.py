@@ -4,7 +4,7 @@
 
 Contract
     Q, Out: (batch, heads, q_len, head_dim); K, V: (batch, kv_heads, k_len, head_dim); fp16 or bf16, sums in
-    fp32. Lengths are free; head_dim is a multiple of 16 up to 256; heads is a multiple of kv_heads, and
+    fp32. k_len is at least 1; head_dim is a multiple of 16 up to 256; heads is a multiple of kv_heads, and
     consecutive query heads share a key head (grouped queries).
     causal: query i sees key j where j <= i + k_len - q_len, so that the last query sees every key: the mask
     is aligned to the bottom right, as in FlashAttention 2.1 and later. `is_causal=True` of torch aligns it
@@ -45,7 +45,7 @@ class Schedule:
 
 
 def default_schedule(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
-    """Tiles that fit in registers without a spill, and the deepest pipeline that still pays."""
+    """Tiles that fit in registers, and two stages unless those spill or cannot be built."""
     if arch.capability == (9, 0):
         block_n = 128 if head_dim <= 128 else 64
         return Schedule(64, block_n, 2, 128) if q_len <= 64 else Schedule(128, block_n, 2, 256)

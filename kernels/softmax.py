@@ -3,9 +3,9 @@
     Y[i, j] = exp(X[i, j] - max_j X[i, j]) / sum_j exp(X[i, j] - max_j X[i, j])
 
 Contract
-    X, Y: (M, N), fp32, fp16 or bf16, computed in fp32. As in torch, a row that holds NaN or +inf, or only
-    -inf, is NaN throughout; any other -inf gives 0. The maximum is subtracted before anything is scaled, so
-    that values of 1e4 cost no accuracy.
+    X, Y: (M, N), N at least 1, fp32, fp16 or bf16, computed in fp32. As in torch, a row that holds NaN or
+    +inf, or only -inf, is NaN throughout; any other -inf gives 0. The maximum is subtracted before anything
+    is scaled, so that values of 1e4 cost no accuracy.
 
 Tiling
     A block owns `rows` rows. Rows of up to `chunk` columns are read once and stay in registers: one pass.
