@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilecheck.simulator.values import Value, is_float, storage_dtype, store_form
+from tilecheck.simulator.values import Value, is_float, memory_dtype, store_form
 
 _NOBODY = 0
 OWNER_OF_ATOMICS = -1
@@ -112,9 +112,9 @@ def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...], unit: in
     """Memory of a block: nothing in it is written, and floats start as NaN, so that nothing passes for a
     zero.
     """
-    data = torch.zeros(shape, dtype=storage_dtype(dtype))
+    data = torch.zeros(shape, dtype=memory_dtype(dtype))
     if is_float(dtype):
-        data = torch.full(shape, float("nan")).to(storage_dtype(dtype))
+        data = torch.full(shape, float("nan")).to(memory_dtype(dtype))
     entries = data.numel() * (data.dtype.itemsize // unit)
     return Array(
         name, dtype, scope, data, Storage(torch.zeros(entries, dtype=torch.bool), complete=False, unit=unit)
@@ -123,8 +123,8 @@ def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...], unit: in
 
 def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool) -> Array:
     """A tensor of the caller. Shadows are kept where the program stores to it."""
-    if data.dtype is torch.uint64:
-        data = data.view(torch.int64)
+    if data.dtype is not memory_dtype(dtype):
+        data = data.view(memory_dtype(dtype))
     storage = Storage(unit=unit)
     if stored_to:
         span = (
@@ -141,7 +141,7 @@ def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool
 def view(base: Array, name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Another shape, or another element type, over the memory of `base` (`T.reshape`, `T.view`)."""
     flat = torch.as_strided(base.data, (base.data.numel(),), (1,), base.data.storage_offset())
-    target = storage_dtype(dtype)
+    target = memory_dtype(dtype)
     if target is not flat.dtype:
         flat = flat.view(target)
     data = torch.as_strided(flat, shape, strides, flat.storage_offset())
@@ -195,14 +195,7 @@ def write_memory(view_: Tensor, value: Value, dtype: str, mask: Tensor | None) -
     """Stores `value` (a lane value) through a view of memory; only where `mask` says so."""
     stored = store_form(value, dtype)
     if mask is not None:
-        current = (
-            view_
-            if view_.dtype is not torch.uint32 and view_.dtype is not torch.uint16
-            else view_.to(torch.int64)
-        )
-        stored = torch.where(
-            mask, stored.to(current.dtype) if isinstance(stored, Tensor) else stored, current
-        )
+        stored = torch.where(mask, stored, view_)
     if isinstance(stored, Tensor):
         view_.copy_(stored)
     else:

@@ -19,6 +19,7 @@ from tilecheck.simulator.values import (
     is_float,
     is_float8,
     store_form,
+    to_values,
     truth,
     value_dtype,
     wrap,
@@ -164,8 +165,7 @@ def _read_inside(
                 f"{s.where} reads elements of {array.name} that another block of the same launch writes",
             )
     value = array.values(size, array.strides, offset)
-    wide = value_dtype(array.dtype)
-    return value if value.dtype is wide else value.to(wide)
+    return to_values(value, array.dtype)
 
 
 def write_box(
@@ -514,18 +514,21 @@ def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
     """memory[flat[i]] = memory[flat[i]] (kind) value[i], one after the other."""
     memory = torch.as_strided(array.data, (_span(array),), (1,), array.data.storage_offset())
     value = value.to(value_dtype(array.dtype))
-    if kind == "sum" and memory.dtype.is_floating_point and memory.dtype.itemsize > 1:
-        memory.index_put_((flat,), value.to(memory.dtype), accumulate=True)
+    if kind == "sum" and not is_float8(array.dtype):
+        memory.index_put_((flat,), store_form(value, array.dtype), accumulate=True)
         return
-    wide = memory.to(value_dtype(array.dtype))
-    if kind == "sum":
-        wide.index_put_((flat,), value, accumulate=True)
-    elif kind in ("max", "min"):
-        wide.scatter_reduce_(0, flat, value, "amax" if kind == "max" else "amin")
-    else:
-        for i, v in zip(flat.tolist(), value, strict=True):
-            wide[i] = combine(wide[i], v, kind)
-    memory.copy_(store_form(wide, array.dtype))
+    cells, place = torch.unique(flat, return_inverse=True)
+    current = to_values(memory[cells], array.dtype)
+    if kind in ("max", "min"):
+        flip = _SIGN_OF_UINT64 if array.dtype == "uint64" else None
+        if flip is not None:
+            current, value = current ^ flip, value ^ flip
+        current = current.scatter_reduce(0, place, value, "amax" if kind == "max" else "amin")
+        memory[cells] = store_form(current if flip is None else current ^ flip, array.dtype)
+        return
+    for i, v in zip(place.tolist(), value, strict=True):
+        current[i] = cast_tile(combine(current[i], v, kind), array.dtype)
+    memory[cells] = store_form(current, array.dtype)
 
 
 def _span(array: Array) -> int:

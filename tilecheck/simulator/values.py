@@ -38,11 +38,21 @@ _INTEGERS = {
     "uint64": torch.uint64,
 }
 _STORAGE = {**_FLOATS, **_INTEGERS, "bool": torch.bool}
+_NARROW_UNSIGNED = ("uint16", "uint32")
 _CARRIED_WIDER = {"uint16": torch.int64, "uint32": torch.int64, "uint64": torch.int64}
 
 
+# torch can hold these, but hardly do anything with them; signed integers of the same bits can be indexed and filled.
+_MEMORY = {**_STORAGE, "uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
+
+
+def memory_dtype(name: str) -> torch.dtype:
+    """The torch dtype in which the simulator keeps memory of TileLang dtype `name`, bit by bit as it is."""
+    return _MEMORY[name]
+
+
 def storage_dtype(name: str) -> torch.dtype:
-    """The torch dtype that memory of TileLang dtype `name` has; KeyError where torch has none."""
+    """The torch dtype that a caller's tensor of TileLang dtype `name` has; KeyError where torch has none."""
     return _STORAGE[name]
 
 
@@ -107,7 +117,7 @@ def common_shape(*shapes: tuple[int, ...]) -> torch.Size:
 def wrap(value: Value, name: str) -> Value:
     """An integer result brought back into the range of dtype `name`, as two's complement does."""
     if isinstance(value, Tensor):
-        if name in ("uint16", "uint32"):
+        if name in _NARROW_UNSIGNED:
             return value & ((1 << bits_of(name)) - 1)
         return value  # torch wraps in the type itself
     bits = bits_of(name)
@@ -173,17 +183,31 @@ def _float_to_integer(value: Tensor, target: str) -> Value:
 
 def store_form(value: Value, name: str) -> Value:
     """`value` as it is written to memory of dtype `name`."""
-    if isinstance(value, Tensor) and value.dtype is not _STORAGE[name]:
-        return _to_float8(value, name) if is_float8(name) else value.to(_STORAGE[name])
+    if isinstance(value, Tensor):
+        if value.dtype is _MEMORY[name]:
+            return value
+        return _to_float8(value, name) if is_float8(name) else value.to(_MEMORY[name])
+    if name in _NARROW_UNSIGNED and value >> (bits_of(name) - 1):
+        return value - (1 << bits_of(name))
     return value
 
 
 def load_form(value: Tensor, name: str) -> Value:
     """What was read from memory of dtype `name`, as a value: integers without dimensions become Python's."""
     if value.dim() == 0 and not is_float(name):
-        return value.item()
+        number = value.item()
+        return number & ((1 << bits_of(name)) - 1) if name in _NARROW_UNSIGNED else number
+    return to_values(value, name)
+
+
+def to_values(memory: Tensor, name: str) -> Tensor:
+    """A tensor read from memory of dtype `name`, as a tensor to calculate with."""
     wide = value_dtype(name)
-    return value if value.dtype is wide else value.to(wide)
+    if memory.dtype is wide:
+        return memory
+    if name in _NARROW_UNSIGNED:
+        return memory.to(wide) & ((1 << bits_of(name)) - 1)
+    return memory.to(wide)
 
 
 def arithmetic(op: str, name: str) -> Callable[[Value, Value], Value]:
