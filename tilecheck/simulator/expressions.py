@@ -192,7 +192,7 @@ def _load(t: Translator, node: Any) -> Closure:
 
 
 def _load_register(t: Translator, node: Any, slot: int) -> Closure:
-    indices = [t.expr(i) for i in node.indices]
+    indices = [t.expr(i) for i in t.indices(node)]
     location, name = t.location, node.buffer.name
     blank = constant(0, str(node.dtype))
 

@@ -44,12 +44,13 @@ class Region:
         self.dtype = str(load.buffer.dtype)
         self.scope = str(load.buffer.scope())
         self.location = t.location
-        self.minima = [t.expr(i) for i in load.indices]
+        indices = t.indices(load)
+        self.minima = [t.expr(i) for i in indices]
         self.extents = [t.expr(e) for e in extents]
         self.is_one = [type(e).__name__ == "IntImm" and int(e) == 1 for e in extents]
         self.data = load.buffer.data
         self.outside = t.safe_values.get(self.data)
-        self.fixed = [i for i, one in enumerate(self.is_one) if one and _is_constant(load.indices[i])]
+        self.fixed = [i for i, one in enumerate(self.is_one) if one and _is_constant(indices[i])]
 
     def array(self, s: State) -> Array:
         return s.memory[self.slot]  # type: ignore[no-any-return]
