@@ -9,7 +9,7 @@ from torch import Tensor
 from tilecheck.simulator.access import Closure
 from tilecheck.simulator.element_loops import copy_by_element, fill_by_element, reduce_by_element
 from tilecheck.simulator.findings import Location, Unsupported
-from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array
+from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, foreign_to, joined_by
 from tilecheck.simulator.state import State
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
 from tilecheck.simulator.values import (
@@ -165,6 +165,9 @@ def _read_inside(
                 array.name,
                 f"{s.where} reads elements of {array.name} that another block of the same launch writes",
             )
+    if storage.reader is not None:
+        reader = array.shadow(storage.reader, size, array.strides, offset)
+        reader.copy_(joined_by(s.block, reader))
     value = array.values(size, array.strides, offset)
     return to_values(value, array.dtype)
 
@@ -203,6 +206,15 @@ def write_box(
                 f"{s.where} writes elements of {array.name} that another block of the same launch wrote",
             )
         mine.fill_(s.block if owner is None else owner)
+    if storage.reader is not None:
+        reader = array.shadow(storage.reader, size, array.strides, offset)
+        if bool(foreign_to(s.block, reader).any()):
+            s.findings.add(
+                "race",
+                location,
+                array.name,
+                f"{s.where} writes elements of {array.name} that another block of the same launch reads",
+            )
     array.values(size, array.strides, offset).copy_(store_form(value, array.dtype))
     if storage.written is not None and not storage.complete:
         if size == array.shape:

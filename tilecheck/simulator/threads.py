@@ -14,7 +14,15 @@ from tilecheck.simulator.operators import cast_tile, combine, update_cells
 from tilecheck.simulator.state import State
 from tilecheck.simulator.statements import check_assertion
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name
-from tilecheck.simulator.values import Value, as_tensor, common_shape, load_form, to_values, truth, value_dtype
+from tilecheck.simulator.values import (
+    Value,
+    as_tensor,
+    common_shape,
+    load_form,
+    to_values,
+    truth,
+    value_dtype,
+)
 
 WARP = 32
 

@@ -173,8 +173,8 @@ class Translator:
         self._ranges.bind(var, tvm.ir.Range.from_min_extent(start, extent), allow_override=True)
 
     def indices(self, load: Any) -> list[Any]:
-        """The indices of a load, a store or a region. Those that are surely negative count from the end, as TileLang
-        has it (its pass LegalizeNegativeIndex); those that may be are what they are.
+        """The indices of a load, a store or a region. Those that are surely negative count from the end, as
+        TileLang has it (its pass LegalizeNegativeIndex); those that may be are what they are.
         """
         return [
             extent + index if _has_minus(index) and self._ranges.can_prove(index < 0) else index

@@ -42,7 +42,7 @@ _NARROW_UNSIGNED = ("uint16", "uint32")
 _CARRIED_WIDER = {"uint16": torch.int64, "uint32": torch.int64, "uint64": torch.int64}
 
 
-# torch can hold these, but hardly do anything with them; signed integers of the same bits can be indexed and filled.
+# torch holds the wider unsigned integers, but cannot index or fill them; it can signed ones of the same bits.
 _MEMORY = {**_STORAGE, "uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
 
 
@@ -196,7 +196,7 @@ def load_form(value: Tensor, name: str) -> Value:
     """What was read from memory of dtype `name`, as a value: integers without dimensions become Python's."""
     if value.dim() == 0 and not is_float(name):
         number = value.item()
-        return number & ((1 << bits_of(name)) - 1) if name in _NARROW_UNSIGNED else number
+        return int(number) & ((1 << bits_of(name)) - 1) if name in _NARROW_UNSIGNED else number
     return to_values(value, name)
 
 
