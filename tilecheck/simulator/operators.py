@@ -19,6 +19,7 @@ from tilecheck.simulator.values import (
     is_float,
     is_float8,
     store_form,
+    to_tf32,
     to_values,
     truth,
     value_dtype,
@@ -368,13 +369,8 @@ def _gemm(t: Translator, node: Any) -> Closure:
 def _matrix(tile: Tensor, dtype: str, transposed: bool) -> Tensor:
     tile = tile.reshape(tile.shape[-2:])
     if dtype == "float32":
-        tile = to_tf32(tile)
+        tile = to_tf32(tile, nearest=False)
     return tile.T if transposed else tile
-
-
-def to_tf32(tile: Tensor) -> Tensor:
-    """What the tensor core reads of an fp32 operand: the upper 19 bits (it ignores the other 13)."""
-    return (tile.contiguous().view(torch.int32) & -8192).view(torch.float32)
 
 
 _INSTRUCTION_K = 16

@@ -16,7 +16,11 @@ from torch import Tensor
 
 Value: TypeAlias = Any  # int | bool | Tensor
 
+TFLOAT32 = "custom[tfloat32]"
+"""TVM's name of the type: 19 bits, kept in 32."""
+
 _FLOATS = {
+    TFLOAT32: torch.float32,
     "float64": torch.float64,
     "float32": torch.float32,
     "float16": torch.float16,
@@ -141,6 +145,8 @@ def cast(value: Value, source: str, target: str) -> Value:
                 value = torch.where(value < 0, value.to(torch.float64) + 2.0**64, value.to(torch.float64))
         elif source == "uint64" and value < 0:
             value += 1 << 64
+        if target == TFLOAT32:
+            return to_tf32(torch.as_tensor(value, dtype=torch.float32), nearest=True)
         if is_float8(target):
             return _to_float8(torch.as_tensor(value, dtype=torch.float32), target).to(torch.float32)
         if isinstance(value, Tensor):
@@ -153,6 +159,16 @@ def cast(value: Value, source: str, target: str) -> Value:
     if isinstance(value, Tensor):
         return wrap(value.to(value_dtype(target)), target)
     return wrap(int(value), target)
+
+
+def to_tf32(value: Tensor, *, nearest: bool) -> Tensor:
+    """fp32 brought to the 19 bits of tf32: by dropping the other 13, as a tensor core reads an fp32 operand, or to
+    the nearest, ties away from zero, as the cast does (round_half_ulp_truncate in CUTLASS's tfloat32.h).
+    """
+    bits = value.contiguous().view(torch.int32)
+    if nearest:
+        bits = torch.where(value.isfinite(), bits + 0x1000, bits)
+    return (bits & -0x2000).view(torch.float32)
 
 
 def _to_float8(value: Tensor, target: str) -> Tensor:

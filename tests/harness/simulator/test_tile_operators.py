@@ -286,6 +286,19 @@ def test_gemm_of_float32_reads_19_bits_of_each_operand():
     assert (c[0] == 64 * (1 + 2.0**-10)).all()
 
 
+def test_a_copy_into_tf32_rounds_to_the_nearest():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((4,), T.tfloat32)
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    a, b = torch.tensor([1 + 2.0**-11, 1 + 2.0**-12, -1 - 2.0**-11, 3.0]), _poisoned(4)
+    simulate(main, [a, b])
+    assert b.tolist() == [1 + 2.0**-10, 1.0, -1 - 2.0**-10, 3.0]
+
+
 def test_gemm_with_a_float16_accumulator_rounds_on_the_way():
     a, b = torch.ones(16, 4096).half(), torch.ones(4096, 24).half()
     a[:, 0] = 2048
