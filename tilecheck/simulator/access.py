@@ -17,7 +17,15 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.findings import Location
-from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, mark_written, write_memory
+from tilecheck.simulator.memory import (
+    OWNER_OF_ATOMICS,
+    Array,
+    folded,
+    foreign_to,
+    joined_by,
+    mark_written,
+    write_memory,
+)
 from tilecheck.simulator.state import State
 from tilecheck.simulator.values import Value, common_shape, load_form, store_form, value_dtype
 
@@ -139,6 +147,12 @@ class Access:
             self._check_written(s, array, bad)
         if storage.owner is not None:
             self._check_owner(s, array, array.shadow(storage.owner, size, strides, offset))
+        if storage.reader is not None:
+            reader = array.shadow(storage.reader, size, strides, offset)
+            joined = joined_by(s.block, reader)
+            if s.mask is not None:
+                joined = torch.where(array.by_entry(folded(s.mask, size)), joined, reader)
+            reader.copy_(joined)
         return load_form(array.values(size, strides, offset), array.dtype)
 
     def store(self, s: State, value: Value, missing: tuple[int, ...]) -> None:
@@ -155,6 +169,8 @@ class Access:
         storage = array.storage
         if storage.owner is not None:
             self._claim(s, array, array.shadow(storage.owner, size, strides, offset), mask)
+        if storage.reader is not None:
+            self._check_readers(s, array, array.shadow(storage.reader, size, strides, offset), mask)
         write_memory(array.values(size, strides, offset), value, array.dtype, mask)
         mark_written(array, size, strides, offset, mask)
 
@@ -201,7 +217,7 @@ class Access:
     def _gather(self, s: State, array: Array) -> Value:
         if array.data.numel() == 0:
             return load_form(torch.zeros((1,) * self.rank, dtype=array.data.dtype), array.dtype)
-        index, inside, _ = self._resolve(s, array)
+        index, inside, active = self._resolve(s, array)
         storage = array.storage
         flat = _offsets(index, array.strides)
         if not storage.complete and not storage.is_complete():
@@ -210,6 +226,9 @@ class Access:
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
             self._check_owner(s, array, storage.owner[array.entries(flat)] * array.by_entry(inside))
+        if storage.reader is not None:
+            at = array.entries(flat.expand(inside.shape)[inside & active])
+            storage.reader[at] = joined_by(s.block, storage.reader[at])
         value = load_form(array.data[tuple(index)], array.dtype)
         if bool(inside.all()):
             return value
@@ -236,6 +255,8 @@ class Access:
         if storage.owner is not None:
             self._claim(s, array, storage.owner[array.entries(flat)], None)
             storage.owner[array.entries(flat)] = s.block
+        if storage.reader is not None:
+            self._check_readers(s, array, storage.reader[array.entries(flat)], None)
         array.data[cells] = wanted
         kept = array.data[cells]
         differs = ~((kept == wanted) | ((kept != kept) & (wanted != wanted)))
@@ -291,6 +312,19 @@ class Access:
             owner.fill_(s.block)
         else:
             owner.copy_(torch.where(array.by_entry(mask), s.block, owner))
+
+    def _check_readers(self, s: State, array: Array, reader: Tensor, mask: Tensor | None) -> None:
+        """A block that read what the block at hand now stores to might as well have come later."""
+        foreign = array.by_element(foreign_to(s.block, reader))
+        if mask is not None:
+            foreign = foreign & mask
+        if bool(foreign.any()):
+            s.findings.add(
+                "race",
+                self.location,
+                self.name,
+                f"{s.where} writes elements of {self.name} that another block of the same launch reads",
+            )
 
     def _check_owner(self, s: State, array: Array, owner: Tensor) -> None:
         if array.storage.ordered_by_program:

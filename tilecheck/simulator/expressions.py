@@ -19,6 +19,7 @@ from tilecheck.simulator.values import (
     constant,
     is_float,
     load_form,
+    memory_dtype,
     store_form,
     truth,
     value_dtype,
@@ -191,7 +192,7 @@ def _load(t: Translator, node: Any) -> Closure:
 
 
 def _load_register(t: Translator, node: Any, slot: int) -> Closure:
-    indices = [t.expr(i) for i in node.indices]
+    indices = [t.expr(i) for i in t.indices(node)]
     location, name = t.location, node.buffer.name
     blank = constant(0, str(node.dtype))
 
@@ -261,15 +262,9 @@ def _reinterpret(t: Translator, node: Any) -> Closure:
 
     def evaluate(s: State) -> Value:
         stored = store_form(as_tensor(value(s), source), source)
-        return load_form(stored.view(_storage(target)), target)
+        return load_form(stored.view(memory_dtype(target)), target)
 
     return evaluate
-
-
-def _storage(name: str) -> torch.dtype:
-    from tilecheck.simulator.values import storage_dtype
-
-    return storage_dtype(name)
 
 
 @handles(CALLS, "tirx.likely", "tirx.ignore_loop_partition", "tl.__ldg")

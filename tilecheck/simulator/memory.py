@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilecheck.simulator.values import Value, is_float, storage_dtype, store_form
+from tilecheck.simulator.values import Value, is_float, memory_dtype, store_form
 
 _NOBODY = 0
+_SEVERAL = -2
 OWNER_OF_ATOMICS = -1
 """Owner of an element that atomics updated: any number of blocks may."""
 
@@ -25,6 +26,7 @@ class Storage:
     written: flat, None where it is not tracked (parameters hold what the caller put there).
     complete: everything was written, so that `written` need not be asked.
     owner: flat, None except for global outputs: number of the block that wrote the element in this launch.
+    reader: flat, like owner: the block that read it, or that several did.
     ever: flat, like owner: written in any launch.
     ordered_by_program: blocks wait for each other (atomics, fences), so that reading another's result is no
     race.
@@ -34,6 +36,7 @@ class Storage:
     written: Tensor | None = None
     complete: bool = True
     owner: Tensor | None = None
+    reader: Tensor | None = None
     ever: Tensor | None = None
     ordered_by_program: bool = False
     unit: int = 1
@@ -54,6 +57,8 @@ class Storage:
         if self.owner is not None and self.ever is not None:
             self.ever |= self.owner != _NOBODY
             self.owner.zero_()
+            if self.reader is not None:
+                self.reader.zero_()
 
 
 @dataclass
@@ -112,19 +117,19 @@ def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...], unit: in
     """Memory of a block: nothing in it is written, and floats start as NaN, so that nothing passes for a
     zero.
     """
-    data = torch.zeros(shape, dtype=storage_dtype(dtype))
+    data = torch.zeros(shape, dtype=memory_dtype(dtype))
     if is_float(dtype):
-        data = torch.full(shape, float("nan")).to(storage_dtype(dtype))
+        data = torch.full(shape, float("nan")).to(memory_dtype(dtype))
     entries = data.numel() * (data.dtype.itemsize // unit)
     return Array(
         name, dtype, scope, data, Storage(torch.zeros(entries, dtype=torch.bool), complete=False, unit=unit)
     )
 
 
-def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool) -> Array:
-    """A tensor of the caller. Shadows are kept where the program stores to it."""
-    if data.dtype is torch.uint64:
-        data = data.view(torch.int64)
+def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool, read: bool) -> Array:
+    """A tensor of the caller. Where the program stores to it shadows are kept; of readers, where it reads too."""
+    if data.dtype is not memory_dtype(dtype):
+        data = data.view(memory_dtype(dtype))
     storage = Storage(unit=unit)
     if stored_to:
         span = (
@@ -134,6 +139,7 @@ def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool
         )
         entries = span * (data.dtype.itemsize // unit)
         storage.owner = torch.zeros(entries, dtype=torch.int32)
+        storage.reader = torch.zeros(entries, dtype=torch.int32) if read else None
         storage.ever = torch.zeros(entries, dtype=torch.bool)
     return Array(name, dtype, "global", data, storage)
 
@@ -141,7 +147,7 @@ def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool
 def view(base: Array, name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Another shape, or another element type, over the memory of `base` (`T.reshape`, `T.view`)."""
     flat = torch.as_strided(base.data, (base.data.numel(),), (1,), base.data.storage_offset())
-    target = storage_dtype(dtype)
+    target = memory_dtype(dtype)
     if target is not flat.dtype:
         flat = flat.view(target)
     data = torch.as_strided(flat, shape, strides, flat.storage_offset())
@@ -159,6 +165,24 @@ def mark_written(
         shadow.fill_(True)
     else:
         shadow |= array.by_entry(mask)
+
+
+def foreign_to(block: int, entries: Tensor) -> Tensor:
+    """Entries of an owner or reader shadow that name another block, or several."""
+    return (entries == _SEVERAL) | ((entries > 0) & (entries != block))
+
+
+def joined_by(block: int, readers: Tensor) -> Tensor:
+    """Entries of a reader shadow after `block` has read there too."""
+    return torch.where((readers == _NOBODY) | (readers == block), block, _SEVERAL).to(readers.dtype)
+
+
+def folded(mask: Tensor, size: tuple[int, ...]) -> Tensor:
+    """A mask of lanes for a view that some of its axes do not tell apart: true where any lane is."""
+    if not size:
+        return mask.any()
+    alike = [axis for axis, n in enumerate(size) if n == 1 and mask.shape[axis] > 1]
+    return mask.any(alike, keepdim=True) if alike else mask
 
 
 class Registers:
@@ -195,14 +219,7 @@ def write_memory(view_: Tensor, value: Value, dtype: str, mask: Tensor | None) -
     """Stores `value` (a lane value) through a view of memory; only where `mask` says so."""
     stored = store_form(value, dtype)
     if mask is not None:
-        current = (
-            view_
-            if view_.dtype is not torch.uint32 and view_.dtype is not torch.uint16
-            else view_.to(torch.int64)
-        )
-        stored = torch.where(
-            mask, stored.to(current.dtype) if isinstance(stored, Tensor) else stored, current
-        )
+        stored = torch.where(mask, stored, view_)
     if isinstance(stored, Tensor):
         view_.copy_(stored)
     else:

@@ -9,7 +9,7 @@ from torch import Tensor
 from tilecheck.simulator.access import Closure
 from tilecheck.simulator.element_loops import copy_by_element, fill_by_element, reduce_by_element
 from tilecheck.simulator.findings import Location, Unsupported
-from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array
+from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, foreign_to, joined_by
 from tilecheck.simulator.state import State
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
 from tilecheck.simulator.values import (
@@ -19,6 +19,8 @@ from tilecheck.simulator.values import (
     is_float,
     is_float8,
     store_form,
+    to_tf32,
+    to_values,
     truth,
     value_dtype,
     wrap,
@@ -43,12 +45,13 @@ class Region:
         self.dtype = str(load.buffer.dtype)
         self.scope = str(load.buffer.scope())
         self.location = t.location
-        self.minima = [t.expr(i) for i in load.indices]
+        indices = t.indices(load)
+        self.minima = [t.expr(i) for i in indices]
         self.extents = [t.expr(e) for e in extents]
         self.is_one = [type(e).__name__ == "IntImm" and int(e) == 1 for e in extents]
         self.data = load.buffer.data
         self.outside = t.safe_values.get(self.data)
-        self.fixed = [i for i, one in enumerate(self.is_one) if one and _is_constant(load.indices[i])]
+        self.fixed = [i for i, one in enumerate(self.is_one) if one and _is_constant(indices[i])]
 
     def array(self, s: State) -> Array:
         return s.memory[self.slot]  # type: ignore[no-any-return]
@@ -163,9 +166,11 @@ def _read_inside(
                 array.name,
                 f"{s.where} reads elements of {array.name} that another block of the same launch writes",
             )
+    if storage.reader is not None:
+        reader = array.shadow(storage.reader, size, array.strides, offset)
+        reader.copy_(joined_by(s.block, reader))
     value = array.values(size, array.strides, offset)
-    wide = value_dtype(array.dtype)
-    return value if value.dtype is wide else value.to(wide)
+    return to_values(value, array.dtype)
 
 
 def write_box(
@@ -202,6 +207,15 @@ def write_box(
                 f"{s.where} writes elements of {array.name} that another block of the same launch wrote",
             )
         mine.fill_(s.block if owner is None else owner)
+    if storage.reader is not None:
+        reader = array.shadow(storage.reader, size, array.strides, offset)
+        if bool(foreign_to(s.block, reader).any()):
+            s.findings.add(
+                "race",
+                location,
+                array.name,
+                f"{s.where} writes elements of {array.name} that another block of the same launch reads",
+            )
     array.values(size, array.strides, offset).copy_(store_form(value, array.dtype))
     if storage.written is not None and not storage.complete:
         if size == array.shape:
@@ -355,13 +369,8 @@ def _gemm(t: Translator, node: Any) -> Closure:
 def _matrix(tile: Tensor, dtype: str, transposed: bool) -> Tensor:
     tile = tile.reshape(tile.shape[-2:])
     if dtype == "float32":
-        tile = to_tf32(tile)
+        tile = to_tf32(tile, nearest=False)
     return tile.T if transposed else tile
-
-
-def to_tf32(tile: Tensor) -> Tensor:
-    """What the tensor core reads of an fp32 operand: the upper 19 bits (it ignores the other 13)."""
-    return (tile.contiguous().view(torch.int32) & -8192).view(torch.float32)
 
 
 _INSTRUCTION_K = 16
@@ -514,18 +523,21 @@ def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
     """memory[flat[i]] = memory[flat[i]] (kind) value[i], one after the other."""
     memory = torch.as_strided(array.data, (_span(array),), (1,), array.data.storage_offset())
     value = value.to(value_dtype(array.dtype))
-    if kind == "sum" and memory.dtype.is_floating_point and memory.dtype.itemsize > 1:
-        memory.index_put_((flat,), value.to(memory.dtype), accumulate=True)
+    if kind == "sum" and not is_float8(array.dtype):
+        memory.index_put_((flat,), store_form(value, array.dtype), accumulate=True)
         return
-    wide = memory.to(value_dtype(array.dtype))
-    if kind == "sum":
-        wide.index_put_((flat,), value, accumulate=True)
-    elif kind in ("max", "min"):
-        wide.scatter_reduce_(0, flat, value, "amax" if kind == "max" else "amin")
-    else:
-        for i, v in zip(flat.tolist(), value, strict=True):
-            wide[i] = combine(wide[i], v, kind)
-    memory.copy_(store_form(wide, array.dtype))
+    cells, place = torch.unique(flat, return_inverse=True)
+    current = to_values(memory[cells], array.dtype)
+    if kind in ("max", "min"):
+        flip = _SIGN_OF_UINT64 if array.dtype == "uint64" else None
+        if flip is not None:
+            current, value = current ^ flip, value ^ flip
+        current = current.scatter_reduce(0, place, value, "amax" if kind == "max" else "amin")
+        memory[cells] = store_form(current if flip is None else current ^ flip, array.dtype)
+        return
+    for i, v in zip(place.tolist(), value, strict=True):
+        current[i] = cast_tile(combine(current[i], v, kind), array.dtype)
+    memory[cells] = store_form(current, array.dtype)
 
 
 def _span(array: Array) -> int:

@@ -41,7 +41,7 @@ def run(
     s = State(t.variable_count, [], tell)
     for slot, value in symbols:
         s.vars[slot] = value
-    s.memory = _make_memory(t, s, prim_func, arguments, written)
+    s.memory = _make_memory(t, s, prim_func, arguments, written, read)
     with torch.no_grad(), suppress(Return):
         body(s)
     for array in s.memory:
@@ -100,7 +100,12 @@ def _number(value: float, dtype: str) -> Any:
 
 
 def _make_memory(
-    t: Translator, s: State, prim_func: Any, arguments: Sequence[Tensor | float], written: set[Any]
+    t: Translator,
+    s: State,
+    prim_func: Any,
+    arguments: Sequence[Tensor | float],
+    written: set[Any],
+    read: set[Any],
 ) -> list[Array | Registers | None]:
     by_data: dict[Any, Array] = {}
     unit: dict[Any, int] = {}
@@ -117,6 +122,7 @@ def _make_memory(
                 argument,
                 unit[buffer.data],
                 stored_to=buffer.data in written,
+                read=buffer.data in read and not t.launch.synchronises,
             )
             array.storage.ordered_by_program = t.launch.synchronises
             by_data[buffer.data] = array

@@ -128,7 +128,7 @@ def _store(t: Translator, node: Any) -> Closure:
 
 
 def _store_register(t: Translator, node: Any, slot: int, value: Closure) -> Closure:
-    indices = [t.expr(i) for i in node.indices]
+    indices = [t.expr(i) for i in t.indices(node)]
     location, name = t.location, node.buffer.name
 
     def run(s: State) -> None:
@@ -195,6 +195,7 @@ def _serial(t: Translator, node: Any) -> Closure:
     start, extent = t.expr(node.min), t.expr(node.extent)
     step = t.expr(node.step) if getattr(node, "step", None) is not None else None
     slot = t.define(node.loop_var, t.union_of_axes((node.min, node.extent)))
+    t.in_range(node.loop_var, node.min, node.extent)
     body = t.stmt(node.body)
 
     def run(s: State) -> None:
@@ -303,6 +304,7 @@ def _parallel(t: Translator, node: Any) -> Closure:
         Affine(const=constant_start) if constant_start is not None else Affine(terms=[(1, start)])
     )
     slot = t.define(node.loop_var, frozenset({axis}), form)
+    t.in_range(node.loop_var, node.min, node.extent)
     lane = lanes_along(axis, extent, t.rank)
     t.parallel.append(axis)
     t.lanes[axis] = extent
@@ -381,6 +383,7 @@ def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
     """Blocks run one after the other; each starts with memory that nothing has written."""
     start, extent = t.expr(node.min), t.expr(node.extent)
     slot = t.define(node.loop_var)
+    t.in_range(node.loop_var, node.min, node.extent)
     outermost = not t.in_launch
     innermost = not _is_grid(node.body)
     around = t.launch

@@ -10,11 +10,19 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Access, Closure
-from tilecheck.simulator.operators import combine, update_cells
+from tilecheck.simulator.operators import cast_tile, combine, update_cells
 from tilecheck.simulator.state import State
 from tilecheck.simulator.statements import check_assertion
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name
-from tilecheck.simulator.values import Value, as_tensor, common_shape, load_form, truth, value_dtype
+from tilecheck.simulator.values import (
+    Value,
+    as_tensor,
+    common_shape,
+    load_form,
+    to_values,
+    truth,
+    value_dtype,
+)
 
 WARP = 32
 
@@ -84,9 +92,9 @@ def _previous(array: Any, cells: Tensor, values: Tensor, kind: str, dtype: str) 
     for cell, value in zip(cells.tolist(), values, strict=True):
         old = running.get(cell)
         if old is None:
-            old = memory[cell].to(value_dtype(dtype))
+            old = to_values(memory[cell], dtype)
         before.append(old)
-        running[cell] = combine(old, value, kind)
+        running[cell] = cast_tile(combine(old, value, kind), dtype)
     return torch.stack(before) if before else torch.zeros(0, dtype=value_dtype(dtype))
 
 

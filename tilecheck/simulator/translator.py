@@ -51,6 +51,8 @@ class Translator:
 
     def __init__(self, prim_func: Any, *, guarded: bool = True) -> None:
         """guarded: TileLang guards accesses to global memory (it does unless a pass option forbids)."""
+        from tilelang import tvm
+
         from tilecheck.simulator.launch_shape import Launch, read_launch
 
         self.prim_func = prim_func
@@ -74,6 +76,7 @@ class Translator:
         self.store_locations: dict[Any, Location] = {}  # data variable -> last line that stores to it
         self.in_launch = False
         self._guarded = guarded
+        self._ranges = tvm.arith.Analyzer()
 
     def expr(self, node: Any) -> Closure:
         """The closure that gives the value of an expression."""
@@ -163,6 +166,21 @@ class Translator:
     def is_registers(self, slot: int) -> bool:
         return slot in self.register_slots
 
+    def in_range(self, var: Any, start: Any, extent: Any) -> None:
+        """A loop variable runs from `start` over `extent` numbers."""
+        from tilelang import tvm
+
+        self._ranges.bind(var, tvm.ir.Range.from_min_extent(start, extent), allow_override=True)
+
+    def indices(self, load: Any) -> list[Any]:
+        """The indices of a load, a store or a region. Those that are surely negative count from the end, as
+        TileLang has it (its pass LegalizeNegativeIndex); those that may be are what they are.
+        """
+        return [
+            extent + index if _has_minus(index) and self._ranges.can_prove(index < 0) else index
+            for index, extent in zip(load.indices, load.buffer.shape, strict=True)
+        ]
+
     def acting_lanes(self) -> tuple[int, ...]:
         """Shape of the lanes that carry out an update here, each once: the iterations of the parallel loops
         around, which the threads share among them; outside of those, every thread.
@@ -177,8 +195,9 @@ class Translator:
         from tilelang import tvm
 
         slot = self.buffer(node.buffer)
-        affine = [self.affine(index) for index in node.indices]
-        indices = [self.expr(index) for index in node.indices]
+        places = self.indices(node)
+        affine = [self.affine(index) for index in places]
+        indices = [self.expr(index) for index in places]
         own = self.private.get(slot, ())
         # In memory the arrays of the threads lie one after the other: a thread's number is a leading index.
         for axis in reversed(range(len(own))):
@@ -192,7 +211,7 @@ class Translator:
             dict(self.lanes),
             self.rank,
             self.location,
-            guarded=self._guarded and not all(isinstance(index, tvm.tirx.IntImm) for index in node.indices),
+            guarded=self._guarded and not all(isinstance(index, tvm.tirx.IntImm) for index in places),
             outside=self.safe_values.get(node.buffer.data),
             hidden=len(own),
         )
@@ -269,6 +288,20 @@ def lanes_along(axis: int, extent: int, rank: int) -> Tensor:
 
 def constantly(value: Value) -> Closure:
     return lambda s: value
+
+
+def _has_minus(index: Any) -> bool:
+    """Whether an index could be negative at all: proving that it is takes time."""
+    from tilelang import tvm
+
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found |= isinstance(node, tvm.tirx.Sub) or (isinstance(node, tvm.tirx.IntImm) and int(node) < 0)
+
+    tvm.tirx.stmt_functor.post_order_visit(index, look)
+    return found
 
 
 def operator_name(call: Any) -> str:

@@ -16,7 +16,11 @@ from torch import Tensor
 
 Value: TypeAlias = Any  # int | bool | Tensor
 
+TFLOAT32 = "custom[tfloat32]"
+"""TVM's name of the type: 19 bits, kept in 32."""
+
 _FLOATS = {
+    TFLOAT32: torch.float32,
     "float64": torch.float64,
     "float32": torch.float32,
     "float16": torch.float16,
@@ -38,11 +42,21 @@ _INTEGERS = {
     "uint64": torch.uint64,
 }
 _STORAGE = {**_FLOATS, **_INTEGERS, "bool": torch.bool}
+_NARROW_UNSIGNED = ("uint16", "uint32")
 _CARRIED_WIDER = {"uint16": torch.int64, "uint32": torch.int64, "uint64": torch.int64}
 
 
+# torch holds the wider unsigned integers, but cannot index or fill them; it can signed ones of the same bits.
+_MEMORY = {**_STORAGE, "uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
+
+
+def memory_dtype(name: str) -> torch.dtype:
+    """The torch dtype in which the simulator keeps memory of TileLang dtype `name`, bit by bit as it is."""
+    return _MEMORY[name]
+
+
 def storage_dtype(name: str) -> torch.dtype:
-    """The torch dtype that memory of TileLang dtype `name` has; KeyError where torch has none."""
+    """The torch dtype that a caller's tensor of TileLang dtype `name` has; KeyError where torch has none."""
     return _STORAGE[name]
 
 
@@ -107,7 +121,7 @@ def common_shape(*shapes: tuple[int, ...]) -> torch.Size:
 def wrap(value: Value, name: str) -> Value:
     """An integer result brought back into the range of dtype `name`, as two's complement does."""
     if isinstance(value, Tensor):
-        if name in ("uint16", "uint32"):
+        if name in _NARROW_UNSIGNED:
             return value & ((1 << bits_of(name)) - 1)
         return value  # torch wraps in the type itself
     bits = bits_of(name)
@@ -131,6 +145,8 @@ def cast(value: Value, source: str, target: str) -> Value:
                 value = torch.where(value < 0, value.to(torch.float64) + 2.0**64, value.to(torch.float64))
         elif source == "uint64" and value < 0:
             value += 1 << 64
+        if target == TFLOAT32:
+            return to_tf32(torch.as_tensor(value, dtype=torch.float32), nearest=True)
         if is_float8(target):
             return _to_float8(torch.as_tensor(value, dtype=torch.float32), target).to(torch.float32)
         if isinstance(value, Tensor):
@@ -143,6 +159,16 @@ def cast(value: Value, source: str, target: str) -> Value:
     if isinstance(value, Tensor):
         return wrap(value.to(value_dtype(target)), target)
     return wrap(int(value), target)
+
+
+def to_tf32(value: Tensor, *, nearest: bool) -> Tensor:
+    """fp32 brought to the 19 bits of tf32: by dropping the other 13, as a tensor core reads an fp32 operand, or to
+    the nearest, ties away from zero, as the cast does (round_half_ulp_truncate in CUTLASS's tfloat32.h).
+    """
+    bits = value.contiguous().view(torch.int32)
+    if nearest:
+        bits = torch.where(value.isfinite(), bits + 0x1000, bits)
+    return (bits & -0x2000).view(torch.float32)
 
 
 def _to_float8(value: Tensor, target: str) -> Tensor:
@@ -173,17 +199,31 @@ def _float_to_integer(value: Tensor, target: str) -> Value:
 
 def store_form(value: Value, name: str) -> Value:
     """`value` as it is written to memory of dtype `name`."""
-    if isinstance(value, Tensor) and value.dtype is not _STORAGE[name]:
-        return _to_float8(value, name) if is_float8(name) else value.to(_STORAGE[name])
+    if isinstance(value, Tensor):
+        if value.dtype is _MEMORY[name]:
+            return value
+        return _to_float8(value, name) if is_float8(name) else value.to(_MEMORY[name])
+    if name in _NARROW_UNSIGNED and value >> (bits_of(name) - 1):
+        return value - (1 << bits_of(name))
     return value
 
 
 def load_form(value: Tensor, name: str) -> Value:
     """What was read from memory of dtype `name`, as a value: integers without dimensions become Python's."""
     if value.dim() == 0 and not is_float(name):
-        return value.item()
+        number = value.item()
+        return int(number) & ((1 << bits_of(name)) - 1) if name in _NARROW_UNSIGNED else number
+    return to_values(value, name)
+
+
+def to_values(memory: Tensor, name: str) -> Tensor:
+    """A tensor read from memory of dtype `name`, as a tensor to calculate with."""
     wide = value_dtype(name)
-    return value if value.dtype is wide else value.to(wide)
+    if memory.dtype is wide:
+        return memory
+    if name in _NARROW_UNSIGNED:
+        return memory.to(wide) & ((1 << bits_of(name)) - 1)
+    return memory.to(wide)
 
 
 def arithmetic(op: str, name: str) -> Callable[[Value, Value], Value]:

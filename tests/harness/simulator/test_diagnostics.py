@@ -333,6 +333,43 @@ def test_a_block_that_reads_what_another_writes(blames):
     blames(main, [_poisoned(4), _poisoned(4)], "race", "B", "block (1)")
 
 
+def test_a_block_that_writes_what_an_earlier_one_read(blames):
+    @T.prim_func
+    def main(B: T.Tensor((5,), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            for i in T.Parallel(1):
+                B[bx + i] = B[bx + i + 1] * 2.0  # blamed
+
+    blames(main, [_poisoned(5)], "race", "B", "block (1)")
+
+
+def test_a_tile_that_is_written_after_an_earlier_block_read_it(blames):
+    @T.prim_func
+    def main(B: T.Tensor((12, 4), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            tile = T.alloc_shared((8, 4), "float32")
+            T.copy(B[bx * 4 : bx * 4 + 8, 0:4], tile)
+            T.copy(tile[4:8, 0:4], B[bx * 4 : bx * 4 + 4, 0:4])  # blamed
+
+    blames(main, [torch.randn(12, 4)], "race", "B", "block (1)")
+
+
+def test_blocks_may_update_in_place_what_is_theirs():
+    @T.prim_func
+    def main(B: T.Tensor((3, 8), "float32")):
+        with T.Kernel(3, threads=32) as bx:
+            tile = T.alloc_fragment((8,), "float32")
+            T.copy(B[bx, 0:8], tile)
+            for i in T.Parallel(8):
+                tile[i] = tile[i] + B[bx, 7 - i]
+            T.copy(tile, B[bx, 0:8])
+
+    b = torch.randn(3, 8)
+    want = b + b.flip(1)
+    simulate(main, [b])
+    assert torch.equal(b, want)
+
+
 def test_a_block_that_copies_what_another_writes(blames):
     @T.prim_func
     def main(A: T.Tensor((8, 4), "float32"), B: T.Tensor((8, 4), "float32"), C: T.Tensor((2, 4), "float32")):

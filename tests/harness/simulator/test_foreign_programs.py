@@ -1,4 +1,4 @@
-"""Whole kernels in the idioms of public TileLang programs: what people write, beside what this suite's kernels need."""
+"""Whole kernels in the idioms of public TileLang programs, beyond what the kernels of this suite need."""
 
 import math
 
@@ -21,7 +21,9 @@ def test_rms_norm():
     M, N, block = 10, 96, 4
 
     @T.prim_func
-    def rms_norm(X: T.Tensor((M, N), "bfloat16"), W: T.Tensor((N,), "bfloat16"), Y: T.Tensor((M, N), "bfloat16")):
+    def rms_norm(
+        X: T.Tensor((M, N), "bfloat16"), W: T.Tensor((N,), "bfloat16"), Y: T.Tensor((M, N), "bfloat16")
+    ):
         with T.Kernel(T.ceildiv(M, block), threads=128) as bx:
             shared = T.alloc_shared((block, N), "bfloat16")
             x = T.alloc_fragment((block, N), "float32")
@@ -112,7 +114,10 @@ def test_dequantised_gemm_of_packed_int4():
                 T.copy(B[bx * block, k * step // 2], packed)
                 T.copy(packed, local_packed)
                 for i, j in T.Parallel(block, step):
-                    b[i, j] = unpack(local_packed[i, j // 2], j % 2) * scales[bx * block + i, (k * step + j) // group]
+                    b[i, j] = (
+                        unpack(local_packed[i, j // 2], j % 2)
+                        * scales[bx * block + i, (k * step + j) // group]
+                    )
                 T.copy(b, b_shared)
                 T.gemm(a, b_shared, acc, transpose_B=True)
             T.copy(acc, C[by * block, bx * block])
@@ -204,8 +209,16 @@ def test_flash_decoding_splits_the_keys_and_combines():
             for d in T.Parallel(dim):
                 out[head, d] = combined[d]
 
-    q, k, v = torch.randn(heads, dim).half(), torch.randn(length, groups, dim).half(), torch.randn(length, groups, dim).half()
-    lse, parts, out = _poisoned(heads, splits), _poisoned(heads, splits, dim), _poisoned(heads, dim, dtype=torch.float16)
+    q, k, v = (
+        torch.randn(heads, dim).half(),
+        torch.randn(length, groups, dim).half(),
+        torch.randn(length, groups, dim).half(),
+    )
+    lse, parts, out = (
+        _poisoned(heads, splits),
+        _poisoned(heads, splits, dim),
+        _poisoned(heads, dim, dtype=torch.float16),
+    )
     simulate(decode, [q, k, v, lse, parts, out])
     keys, values = (x.double().permute(1, 0, 2).repeat_interleave(per_group, 0) for x in (k, v))
     weights = (torch.einsum("hd,hld->hl", q.double(), keys) / math.sqrt(dim)).softmax(1)
@@ -290,7 +303,9 @@ def test_grouped_gemm_over_ragged_batches():
     offsets = [sum(sizes[:i]) for i in range(count)]
     padded = [sum(-(-s // block) * block for s in sizes[:i]) for i in range(count)]
     simulate(grouped, [a, b, c, *(torch.tensor(x, dtype=torch.int32) for x in (sizes, offsets, padded))])
-    want = torch.cat([a[o : o + s].double() @ b[i].double() for i, (o, s) in enumerate(zip(offsets, sizes, strict=True))])
+    want = torch.cat(
+        [a[o : o + s].double() @ b[i].double() for i, (o, s) in enumerate(zip(offsets, sizes, strict=True))]
+    )
     _close(c, want, 2e-2)
 
 
@@ -418,7 +433,10 @@ def test_chunked_linear_attention_with_decay():
     state = torch.zeros(heads, dim, dim).double()
     want = torch.empty(length, heads, dim).double()
     for t in range(length):
-        state = state * gates[t].double().exp()[:, None, None] + k[t].double()[:, :, None] * v[t].double()[:, None, :]
+        state = (
+            state * gates[t].double().exp()[:, None, None]
+            + k[t].double()[:, :, None] * v[t].double()[:, None, :]
+        )
         want[t] = torch.einsum("hd,hde->he", q[t].double(), state)
     _close(out, want, 5e-3)
 
@@ -446,7 +464,10 @@ def test_selective_scan():
             for t in T.serial(length):
                 y = 0.0
                 for n in T.unroll(states):
-                    state[n] = state[n] * T.exp(dt[t, channel] * A[channel, n]) + dt[t, channel] * B[t, n] * X[t, channel]
+                    state[n] = (
+                        state[n] * T.exp(dt[t, channel] * A[channel, n])
+                        + dt[t, channel] * B[t, n] * X[t, channel]
+                    )
                     y += state[n] * C[t, n]
                 Y[t, channel] = y
 
@@ -511,7 +532,11 @@ def test_attention_over_selected_blocks():
             for i, d in T.Parallel(heads, dim):
                 out[t, i, d] = acc[i, d] / total[i]
 
-    q, k, v = torch.randn(length, heads, dim).half(), torch.randn(length, dim).half(), torch.randn(length, dim).half()
+    q, k, v = (
+        torch.randn(length, heads, dim).half(),
+        torch.randn(length, dim).half(),
+        torch.randn(length, dim).half(),
+    )
     blocks = torch.full((length, chosen), -1, dtype=torch.int32)
     for t in range(length):
         picked = torch.randperm(t // block + 1)[:chosen]
@@ -519,7 +544,9 @@ def test_attention_over_selected_blocks():
     out = _poisoned(length, heads, dim, dtype=torch.float16)
     simulate(selected, [q, k, v, blocks, out])
     for t in range(length):
-        rows = [s * block + j for s in blocks[t].tolist() if s >= 0 for j in range(block) if s * block + j <= t]
+        rows = [
+            s * block + j for s in blocks[t].tolist() if s >= 0 for j in range(block) if s * block + j <= t
+        ]
         weights = (q[t].double() @ k[rows].double().T / math.sqrt(dim)).softmax(1)
         _close(out[t], weights @ v[rows].double(), 5e-3)
 
@@ -572,7 +599,10 @@ def test_elementwise_with_sizes_known_at_run_time():
 
     @T.prim_func
     def add_scaled(
-        A: T.Tensor((M, N), "float16"), B: T.Tensor((M, N), "float16"), C: T.Tensor((M, N), "float16"), alpha: T.float32
+        A: T.Tensor((M, N), "float16"),
+        B: T.Tensor((M, N), "float16"),
+        C: T.Tensor((M, N), "float16"),
+        alpha: T.float32,
     ):
         with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
             a = T.alloc_shared((rows, columns), "float16")
@@ -596,7 +626,9 @@ def test_a_persistent_gemm():
     M, N, K, block, workers = 48, 64, 32, 16, 5
 
     @T.prim_func
-    def persistent(A: T.Tensor((M, K), "bfloat16"), B: T.Tensor((K, N), "bfloat16"), C: T.Tensor((M, N), "bfloat16")):
+    def persistent(
+        A: T.Tensor((M, K), "bfloat16"), B: T.Tensor((K, N), "bfloat16"), C: T.Tensor((M, N), "bfloat16")
+    ):
         with T.Kernel(workers, threads=128) as worker:
             a = T.alloc_shared((block, block), "bfloat16")
             b = T.alloc_shared((block, block), "bfloat16")
@@ -611,7 +643,11 @@ def test_a_persistent_gemm():
                 T.copy(acc, out)
                 T.copy(out, C[by * block, bx * block])
 
-    a, b, c = torch.randn(M, K).bfloat16(), torch.randn(K, N).bfloat16(), _poisoned(M, N, dtype=torch.bfloat16)
+    a, b, c = (
+        torch.randn(M, K).bfloat16(),
+        torch.randn(K, N).bfloat16(),
+        _poisoned(M, N, dtype=torch.bfloat16),
+    )
     simulate(persistent, [a, b, c])
     _close(c, a.double() @ b.double(), 3e-2)
 
@@ -622,7 +658,9 @@ def test_backward_of_a_row_softmax(length):
 
     @T.prim_func
     def backward(
-        P: T.Tensor((M, length), "float16"), dP: T.Tensor((M, length), "float16"), dS: T.Tensor((M, length), "float16")
+        P: T.Tensor((M, length), "float16"),
+        dP: T.Tensor((M, length), "float16"),
+        dS: T.Tensor((M, length), "float16"),
     ):
         with T.Kernel(T.ceildiv(M, block), threads=128) as bx:
             p = T.alloc_fragment((block, length), "float32")

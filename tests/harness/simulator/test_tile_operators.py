@@ -4,7 +4,7 @@ import pytest
 import tilelang.language as T
 import torch
 
-from tilecheck.simulator import simulate
+from tilecheck.simulator import SimulationError, simulate
 
 
 def _poisoned(*shape, dtype=torch.float32):
@@ -49,17 +49,36 @@ def test_copy_past_the_far_edge_loads_zeros_and_drops_stores():
 
 def test_copy_from_a_negative_start_loads_zeros_before_the_edge():
     @T.prim_func
-    def main(A: T.Tensor((6,), "float32"), B: T.Tensor((8,), "float32"), C: T.Tensor((5,), "float32")):
-        with T.Kernel(1, threads=32) as bx:
+    def main(A: T.Tensor((12,), "float32"), B: T.Tensor((2, 8), "float32"), C: T.Tensor((2, 5), "float32")):
+        with T.Kernel(2, threads=32) as bx:
             tile = T.alloc_shared((8,), "float32")
-            T.copy(A[bx - 3 : bx + 5], tile)
-            T.copy(tile, B)
-            T.copy(tile, C[bx - 3 : bx + 5])
+            T.copy(A[bx * 4 - 3 : bx * 4 + 5], tile)
+            T.copy(tile, B[bx, 0:8])
+            T.copy(tile, C[bx, bx * 4 - 3 : bx * 4 + 5])
 
-    a, b, c = torch.randn(6), _poisoned(8), _poisoned(5)
+    a, b, c = torch.randn(12), _poisoned(2, 8), _poisoned(2, 5)
+    c[1, 0] = 0.0
+    with pytest.raises(SimulationError, match=r"C\[1, 0\] is never written \(1 of 10 elements\)"):
+        simulate(main, [a, b, c])
+    assert torch.equal(b, torch.stack([torch.cat([torch.zeros(3), a[:5]]), a[1:9]]))
+    assert torch.equal(c, torch.stack([a[:5], torch.cat([torch.zeros(1), a[1:5]])]))
+
+
+def test_what_is_surely_negative_counts_from_the_end():
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((8,), "float32"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            T.copy(A[-1, 0:8], tile)
+            for i in T.Parallel(8):
+                B[i - 8] = tile[i]
+            for i in T.Parallel(8):
+                C[i] = A[-2, i] + tile[-3]
+
+    a, b, c = torch.randn(4, 8), _poisoned(8), _poisoned(8)
     simulate(main, [a, b, c])
-    assert torch.equal(b, torch.cat([torch.zeros(3), a[:5]]))
-    assert torch.equal(c, a[:5])
+    assert torch.equal(b, a[3])
+    assert torch.equal(c, a[2] + a[3, 5])
 
 
 def test_copy_pairs_the_axes_that_are_not_one():
@@ -265,6 +284,19 @@ def test_gemm_of_float32_reads_19_bits_of_each_operand():
     simulate(_gemm(False, False, "float32", "float32"), [a, b, c])
     assert (c[1:] == 64).all()
     assert (c[0] == 64 * (1 + 2.0**-10)).all()
+
+
+def test_a_copy_into_tf32_rounds_to_the_nearest():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((4,), T.tfloat32)
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    a, b = torch.tensor([1 + 2.0**-11, 1 + 2.0**-12, -1 - 2.0**-11, 3.0]), _poisoned(4)
+    simulate(main, [a, b])
+    assert b.tolist() == [1 + 2.0**-10, 1.0, -1 - 2.0**-10, 3.0]
 
 
 def test_gemm_with_a_float16_accumulator_rounds_on_the_way():
