@@ -73,7 +73,7 @@ def reference(
 ) -> Reference:
     x = A @ B + bias
     product = (*product_terms(A, B, dtype), Term("adding the bias", 2.0**-24, x.abs()))
-    # GELU passes an error of x on by its slope there, which is at most 1.13 and in the dip near x = -0.75 zero.
+    # GELU passes an error of x on by its slope there, which is at most 1.13 and zero in the dip near -0.75.
     # That of the tanh form is within 0.001 of it; over an error e it changes by 0.8 * e at most, on average
     # by half of that.
     error = sum(term.coefficient * term.magnitude for term in product)
