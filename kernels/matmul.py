@@ -91,7 +91,10 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
 
     bulk = _bulk_copied(case, arch, pass_configs)
     # wgmma reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
-    require(any(bulk) or not wgmma or s.stages <= 1, "wgmma takes 2 stages only of rows of whole 16 bytes")
+    require(
+        any(bulk) or not wgmma or s.stages <= 1,
+        "wgmma takes 2 stages only by bulk copy, of rows of whole 16 bytes",
+    )
     copying = 0  # threads that do nothing but copy
     if any(bulk) and s.stages > 0:
         # They hand registers over to those that multiply, which works between whole warpgroups.
