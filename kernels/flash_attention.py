@@ -76,11 +76,8 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
         raise ValueError(f"stages={stages} is negative")
     # Bulk copies have warps of their own, which hand registers to those that compute, by groups of four.
     bulk = arch.bulk_copy and stages > 0 and not pass_configs.get("tl.disable_warp_specialized")
-    loaders = 128 if bulk else 0
     if bulk and threads % 128:
         raise ValueError(f"threads={threads} must be whole groups of 128 beside those that load")
-    if threads + loaders > arch.max_threads:
-        raise ValueError(f"threads={threads} and {loaders} that load are more than {arch.max_threads}")
     # wgmma reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
     if arch.capability == (9, 0) and threads % 128 == 0 and stages > 0 and not bulk:
         raise ValueError(f"stages={stages} must be 0 without bulk copies, as threads={threads} use wgmma")

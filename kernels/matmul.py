@@ -83,14 +83,18 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
     require(len(grids) > 0, "the warps must share the tile out evenly, in whole 16 rows and 8 columns")
     accumulators = s.block_m * s.block_n // s.threads
     require(accumulators < arch.registers_per_thread, f"{accumulators} accumulators a thread are too many")
-    # wgmma over 24, 40, 56 ... columns is wrong (tilelang #2593); which grid it will be is TileLang's choice.
+    # wgmma over 24, 40, 56 ... columns is wrong (tilelang #2593), and over 8 it does not compile unless B is
+    # transposed. Which grid of warps it will be is TileLang's choice.
     columns = sorted({s.block_n // n for _, n in grids})
-    even = all(c == 8 or c % 16 == 0 for c in columns)
+    even = all(c % 16 == 0 or (c == 8 and case.flags.get("trans_b")) for c in columns)
     require(even or not wgmma, f"wgmma over {columns} columns a warp, not multiples of 16, is wrong")
 
     bulk = _bulk_copied(case, arch, pass_configs)
     # wgmma reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
-    require(any(bulk) or not wgmma or s.stages <= 1, "wgmma takes 2 stages only of rows of whole 16 bytes")
+    require(
+        any(bulk) or not wgmma or s.stages <= 1,
+        "wgmma takes 2 stages only by bulk copy, of rows of whole 16 bytes",
+    )
     copying = 0  # threads that do nothing but copy
     if any(bulk) and s.stages > 0:
         # They hand registers over to those that multiply, which works between whole warpgroups.

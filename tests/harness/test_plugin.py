@@ -54,7 +54,7 @@ def stand_ins(monkeypatch):
     from tilecheck.oracle import Verdict
     from tilecheck.regions import Region
 
-    def check(spec, case, device, *, seed, repeat):
+    def check(spec, case, device, *, seed, repeat, schedule=None, pass_configs=None):
         wrong = case.id.startswith("wrong")
         n = case.dims["n"]
         verdict = Verdict("float16", 4, Region((4,)), budget_used=n / 200, terms_used=n / 1000)
