@@ -8,19 +8,22 @@ the edited program and everything else as it was.
 
 import ast
 import importlib.util
+import itertools
 import math
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 
+from tilecheck.arches import Arch
 from tilecheck.conformance import Mismatch, check
 from tilecheck.device import Device, DeviceError
 from tilecheck.plugin.limits import too_large
+from tilecheck.schedules import Grid, Variant
 from tilecheck.simulator import SimulationError, Unsupported
 from tilecheck.spec import Case, KernelSpec
 
@@ -147,36 +150,73 @@ class _Watched:
 
 
 @dataclass(frozen=True)
+class Row:
+    """A case, under the default schedule or under one of the grid's.
+
+    id: the case's, with "/" and the schedule's where there is one.
+    """
+
+    id: str
+    case: Case
+    variant: Variant | None = None
+
+
+def rows_of(spec: KernelSpec, arch: Arch, first: tuple[str, ...] = ()) -> Iterator[Row]:
+    """The rows that the simulator runs: cases, then the grid's schedules; those that `first` names come
+    before the others. A name that ends in "/" is that of all schedules of a case.
+    """
+    cases = [Row(case.id, case) for case in spec.cases if too_large(spec, case) is None]
+    named = {row.id: row for row in cases}
+    for name in first:
+        if name.endswith("/"):
+            yield from _scheduled(spec, spec.case(name[:-1]), arch)
+        elif name in named:
+            yield named[name]
+        else:
+            yield Row(name, spec.case(name))
+    yield from (row for row in cases if row.id not in first)
+    yield from (row for id in spec.grid_cases if f"{id}/" not in first for row in _scheduled(spec, spec.case(id), arch))
+
+
+def _scheduled(spec: KernelSpec, case: Case, arch: Arch) -> Iterator[Row]:
+    # Options of compiler passes make no difference to the simulator.
+    variants = {repr(v.schedule): v for v in reversed(Grid(spec, case, arch).pairwise())}
+    return (Row(f"{case.id}/{v.id}", case, v) for v in reversed(variants.values()))
+
+
+@dataclass(frozen=True)
 class Result:
-    """What one case says of a kernel.
+    """What one row says of a kernel.
 
     caught_by: the checks that reject it: "value", "NaN pattern", "unwritten", "guard band", "input changed",
         "launch" (it failed on the GPU), or the kinds of the simulator's findings. Empty: it passes.
     unusable: why there is no verdict: the program does not trace, compile, or simulate.
     """
 
-    case: str
+    row: str
     caught_by: tuple[str, ...] = ()
     message: str = ""
     unusable: str = ""
 
 
-def try_case(spec: KernelSpec, case: Case, device: Device, seed: int = 0) -> Result:
+def try_row(spec: KernelSpec, row: Row, device: Device, seed: int = 0) -> Result:
     """One conformance check."""
     watched = _Watched(device)
+    schedule, pass_configs = (row.variant.schedule, row.variant.pass_configs) if row.variant else (None, {})
     try:
-        check(spec, case, watched, seed=seed)  # type: ignore[arg-type]
+        check(spec, row.case, watched, seed=seed, schedule=schedule, pass_configs=pass_configs)  # type: ignore[arg-type]
     except Mismatch as mismatch:
-        return Result(case.id, tuple(watched.found) or tuple(_reasons(mismatch)), str(mismatch))
+        return Result(row.id, tuple(watched.found) or tuple(_reasons(mismatch)), str(mismatch))
     except Unsupported as error:
-        return Result(case.id, unusable=str(error))
+        return Result(row.id, unusable=str(error))
     except DeviceError as error:
-        kind = {"caught_by": ("launch",), "message": str(error)} if device.lost else {"unusable": str(error)}
-        return Result(case.id, **kind)  # type: ignore[arg-type]
+        if device.lost:
+            return Result(row.id, ("launch",), str(error))
+        return Result(row.id, unusable=str(error))
     except Exception as error:
         # TileLang's tracer and compiler raise errors of many types.
-        return Result(case.id, unusable=f"{type(error).__name__}: {error}")
-    return Result(case.id)
+        return Result(row.id, unusable=f"{type(error).__name__}: {error}")
+    return Result(row.id)
 
 
 _FAULTS = {
@@ -189,14 +229,25 @@ _FAULTS = {
 
 
 def _reasons(mismatch: Mismatch) -> Iterator[str]:
-    seen = {kind: None for line in mismatch.outcome.faults for text, kind in _FAULTS.items() if text in line}
-    yield from seen
+    yield from {kind: None for line in mismatch.outcome.faults for text, kind in _FAULTS.items() if text in line}
     for verdict in mismatch.outcome.verdicts.values():
         if not verdict.ok:
             yield "value" if verdict.exact or math.isfinite(verdict.budget_used) else "NaN pattern"
 
 
-def cases_of(spec: KernelSpec, first: tuple[str, ...] = ()) -> list[Case]:
-    """The cases that the simulator can run, those of `first` before the others."""
-    hinted = [spec.case(id) for id in first]
-    return hinted + [c for c in spec.cases if c.id not in first and too_large(spec, c) is None]
+def first_rejection(edit: Edit, device: Device, seeds: Iterable[int] = (0,)) -> tuple[Result | None, list[Result]]:
+    """(the first result that rejects it, those before); a mutant that a GPU has to reject is tried on the
+    rows it names, with all `seeds`, since a race may not show at once; others on every row.
+    """
+    first: tuple[str, ...] = getattr(edit, "first", ())
+    before: list[Result] = []
+    with spec_of(edit) as spec:
+        rows: Iterable[Row] = rows_of(spec, device.arch, first)
+        if getattr(edit, "unseen", ""):
+            rows = [Row(id, spec.case(id)) for id in first]
+        for row, seed in itertools.product(rows, seeds):
+            result = try_row(spec, row, device, seed)
+            if result.caught_by:
+                return result, before
+            before.append(result)
+    return None, before
