@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from tilecheck.activity import doing
 from tilecheck.arches import Arch, arch_of_capability
 from tilecheck.arguments import Argument, check_arguments
 from tilecheck.device import DeviceError
@@ -54,7 +55,8 @@ class Cuda:
         if writes_nothing(program):
             return
         kernel = compile_program(program, self.target)
-        with torch.cuda.device(self.torch_device):
+        on = f"{self.torch_device}{'' if program.schedule is None else f' with {program.schedule}'}"
+        with torch.cuda.device(self.torch_device), doing(f"running {_called(program)} on {on}"):
             try:
                 kernel(*ordered)
                 torch.cuda.synchronize(self.torch_device)
@@ -98,13 +100,14 @@ def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[.
     if prim_func.attrs and _OUT_IDX in prim_func.attrs:
         prim_func = prim_func.without_attr(_OUT_IDX)
     try:
-        kernel: Callable[..., Any] = tilelang.compile(
-            prim_func,
-            out_idx=None,
-            execution_backend="tvm_ffi",
-            target=dict(target),
-            pass_configs=dict(program.pass_configs) or None,
-        )
+        with doing(f"compiling {_called(program)} for {target['arch']}"):
+            kernel: Callable[..., Any] = tilelang.compile(
+                prim_func,
+                out_idx=None,
+                execution_backend="tvm_ffi",
+                target=dict(target),
+                pass_configs=dict(program.pass_configs) or None,
+            )
     except Exception as error:
         raise CompileError(
             f"{_called(program)}: does not compile for {target['arch']}: {_gist(error)}"

@@ -11,12 +11,18 @@ from tilecheck.plugin.rows import KernelCase
 __all__ = ["Checker", "KernelCase"]
 
 pytest_plugins = (
+    "tilecheck.plugin.workers",  # before anything that could use CUDA
     "tilecheck.plugin.options",
     "tilecheck.plugin.specs",
     "tilecheck.plugin.selection",  # its hooks come before those of specs: first what is missing
     "tilecheck.plugin.header",
     "tilecheck.plugin.parametrization",
     "tilecheck.plugin.limits",
+    "tilecheck.plugin.timelimit",
+    "tilecheck.plugin.memory",
+    "tilecheck.plugin.lost",
+    "tilecheck.plugin.ending",
+    "tilecheck.plugin.runfolder",
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
 )

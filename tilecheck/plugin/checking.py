@@ -1,16 +1,15 @@
 """Runs a check for a test, and records what came out."""
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tilecheck.plugin.options import option, spelling
+from tilecheck.plugin.options import option
+from tilecheck.plugin.repeat import repeat_command
 from tilecheck.plugin.rows import KernelCase
-from tilecheck.plugin.selection import DEFAULT_ARCH, selection
 
 if TYPE_CHECKING:
     from tilecheck.conformance import Outcome
@@ -85,7 +84,7 @@ class Checker:
         from tilecheck.differential import Disagreement
         from tilecheck.simulator import Unsupported
 
-        repeat = repeat_command(self._item)
+        repeat = repeat_command(self._item.config, self._item.nodeid)
         try:
             return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat, **variant)
         except (Mismatch, Disagreement) as error:
@@ -115,8 +114,6 @@ class Checker:
 @pytest.fixture
 def checker(request: pytest.FixtureRequest, tilecheck_device: "Device") -> Checker:
     """The checks, on the device of this run."""
-    if tilecheck_device.lost:
-        pytest.fail(f"not run: {tilecheck_device.lost}", pytrace=False)
     return Checker(request.node, tilecheck_device)
 
 
@@ -129,17 +126,3 @@ def records(reports: Iterable[Any]) -> list[Record]:
         for name, value in report.user_properties
         if name == RECORD
     ]
-
-
-def repeat_command(item: pytest.Item) -> str:
-    """The command that repeats a test, on the same device and seed, from where this run was started."""
-    config, chosen = item.config, selection(item.config)
-    test = item.nodeid.partition("::")[2]
-    path = os.path.relpath(item.path, config.invocation_params.dir)
-    options = {"device": chosen.device, "seed": str(option(config, "seed"))}
-    if chosen.simulated and chosen.arch.name != DEFAULT_ARCH:
-        options["arch"] = chosen.arch.name
-    given = [f"{spelling(config, name)}={value}" for name, value in options.items()]
-    if option(config, "all-schedules"):
-        given.append(spelling(config, "all-schedules"))
-    return f'pytest "{path}::{test}" {" ".join(given)}'

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tilecheck.plugin.lost import lost
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.rows import row_of
 from tilecheck.plugin.selection import Selection, active, selection
@@ -65,7 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report: Any = yield
-    if option(item.config, "require-gpu") and report.skipped and not hasattr(report, "wasxfail"):
+    skipped = report.skipped and not hasattr(report, "wasxfail")
+    if option(item.config, "require-gpu") and skipped and not lost(item.config):
         row = row_of(item)
         here = (
             item.get_closest_marker("gpu")

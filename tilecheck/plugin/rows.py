@@ -46,3 +46,8 @@ def row_of(item: pytest.Item) -> KernelCase | None:
     """The row that the plugin gave to this test; None for any other test."""
     values = getattr(getattr(item, "callspec", None), "params", {})
     return next((values[name] for name in ARGUMENTS if isinstance(values.get(name), KernelCase)), None)
+
+
+def uses_device(item: pytest.Item) -> bool:
+    """Whether a test runs kernels on the device of this run, or needs a GPU for itself."""
+    return row_of(item) is not None or item.get_closest_marker("gpu") is not None

@@ -33,6 +33,7 @@ class Selection:
 
 
 _key = pytest.StashKey[Selection]()
+_device_key = pytest.StashKey["Device"]()
 
 
 def active(config: pytest.Config) -> bool:
@@ -63,13 +64,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def tilecheck_device(request: pytest.FixtureRequest) -> "Device":
     """The device of this run."""
     chosen = selection(request.config)
+    device: Device
     if chosen.simulated:
         from tilecheck.device import Simulator
 
-        return Simulator(chosen.arch)
-    from tilecheck.launch import Cuda
+        device = Simulator(chosen.arch)
+    else:
+        from tilecheck.launch import Cuda
 
-    return Cuda()
+        device = Cuda()
+    request.config.stash[_device_key] = device
+    return device
+
+
+def device_in_use(config: pytest.Config) -> "Device | None":
+    """The device of this run; None as long as no test has asked for it."""
+    return config.stash.get(_device_key, None)
 
 
 def _select(config: pytest.Config) -> Selection:
