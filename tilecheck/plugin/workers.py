@@ -40,9 +40,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    if _on_gpus(config):
-        for number, spec in enumerate(specs):
+    if not active(config):
+        return
+    for number, spec in enumerate(specs):
+        if _on_gpus(config):
             spec.env[NUMBER] = str(number)
+        # Else torch starts a thread for each core in each worker, and they get in each other's way.
+        if "OMP_NUM_THREADS" not in os.environ:
+            spec.env["OMP_NUM_THREADS"] = str(max(1, gpus.cores() // len(specs)))
 
 
 def _on_gpus(config: pytest.Config) -> bool:
