@@ -11,6 +11,7 @@ import torch
 
 from tilecheck.arches import arch
 from tilecheck.conformance import Mismatch, check
+from tilecheck.conformance import run as outputs_of
 from tilecheck.simulator import SimulationError, Unsupported
 from tilecheck.spec import Case, KernelSpec, Reference, Term
 
@@ -239,6 +240,68 @@ def test_an_illegal_schedule_is_refused_before_the_launch():
         check(spec, spec.cases[0], device, seed=0, schedule=Schedule(256))
     assert device.launches == 0
     assert check(spec, spec.cases[0], device, seed=0, schedule=Schedule(32)).schedule == "Schedule(block=32)"
+
+
+def test_pass_options_reach_legal_program_and_message():
+    seen = []
+    spec = matmul_spec(
+        legal=lambda pass_configs: seen.append(pass_configs), pass_configs={"tl.enable_fast_math": True}
+    )
+
+    class Recording(Device):
+        def run(self, program, arguments):
+            seen.append(program.pass_configs)
+            super().run(program, arguments)
+
+    options = {"tl.enable_fast_math": False, "tl.disable_tma_lower": True}
+    outcome = check(spec, spec.cases[0], Recording(right), seed=0, pass_configs=options)
+    assert seen[-2:] == [options, options]
+    assert outcome.schedule == "Schedule(block=64), tl.enable_fast_math=False, tl.disable_tma_lower=True"
+    assert check(spec, spec.cases[0], Device(right), seed=0).schedule == "Schedule(block=64)"
+
+
+class TestRun:
+    def test_gives_outputs_of_given_and_drawn_inputs(self):
+        spec = matmul_spec()
+        A = torch.eye(100, 64).half()
+        seen = []
+
+        def recording(A, B, C):
+            seen.append(B.clone())
+            right(A, B, C)
+
+        C = outputs_of(spec, spec.cases[0], Device(recording), {"A": A})["C"]
+        assert torch.equal(C[:64], seen[0])
+        assert not C[64:].any()
+        check(spec, spec.cases[0], Device(recording), seed=0)
+        assert torch.equal(seen[0], seen[1])  # B is as a check draws it
+
+    @pytest.mark.parametrize(
+        ("inputs", "told"),
+        [
+            ({"X": torch.ones(1)}, "'X' is no input of 'matmul'; inputs: A, B"),
+            ({"C": torch.ones(100, 128)}, "'C' is no input"),
+            (
+                {"A": torch.ones(100, 64)},
+                r"A is \[100, 64\] torch.float32; .* takes \[100, 64\] torch.float16",
+            ),
+            ({"A": torch.ones(64, 100).half()}, r"A is \[64, 100\] torch.float16; .* takes \[100, 64\]"),
+        ],
+    )
+    def test_refuses_inputs_that_do_not_fit(self, inputs, told):
+        spec = matmul_spec()
+        device = Device(right)
+        with pytest.raises(ValueError, match=told):
+            outputs_of(spec, spec.cases[0], device, inputs)
+        assert device.launches == 0
+
+    def test_judges_memory_and_not_values(self):
+        spec = matmul_spec()
+        assert outputs_of(spec, spec.cases[0], Device(lambda A, B, C: C.fill_(3)))["C"].eq(3).all()
+        with pytest.raises(Mismatch, match="A: 6400 elements of an input changed"):
+            outputs_of(spec, spec.cases[0], Device(lambda A, B, C: (A.fill_(9), C.fill_(3))))
+        with pytest.raises(Mismatch, match="C: 128 elements never written"):
+            outputs_of(spec, spec.cases[0], Device(lambda A, B, C: C[1:].fill_(3)))
 
 
 def test_nothing_is_launched_for_an_empty_output():

@@ -26,6 +26,9 @@ class Tile:
     rows: int = 128
 
 
+TILED = {"default_schedule": lambda: Tile()}
+
+
 def refuse_large(schedule, m):
     if schedule.rows > 128:
         raise ValueError(f"rows {schedule.rows} > 128 for m={m}")
@@ -86,6 +89,16 @@ def test_per_dtype_names_each_row():
         ({"legal": refuse_large}, "there is no `default_schedule`"),
         ({"cost": lambda m: m}, "cost of case 'square' is 4, not a Cost"),
         ({"cost": lambda k: Cost(k, k)}, "asks for k, which is not known here; known: m, n, dtype, case"),
+        ({"grid": {"rows": (1,)}}, "grid's 'rows' is neither 'pass_configs' nor a field of None"),
+        ({**TILED, "grid": {"columns": (1,)}}, r"grid's 'columns' is neither .* a field of Tile\(rows=128\)"),
+        ({**TILED, "grid": {"rows": ()}}, r"grid of rows must hold values, each once: \(\)"),
+        ({**TILED, "grid": {"rows": (8, 4, 8)}}, r"grid of rows must hold values, each once: \(8, 4, 8\)"),
+        ({**TILED, "grid": {"rows": 8}}, "grid of rows is 8, not several values"),
+        ({**TILED, "grid": {"rows": "8"}}, "grid of rows is '8', not several values"),
+        ({"grid": {"pass_configs": ("tl.x",)}}, r"pass_configs must map options to values: \('tl.x',\)"),
+        ({"grid_cases": ("square",)}, "cases of a grid, square, but no grid"),
+        ({**TILED, "grid": {"rows": (4,)}, "grid_cases": ("round",)}, "has no case 'round'; it has square"),
+        ({**TILED, "grid": {"rows": (4,)}, "grid_cases": ("square",) * 2}, "case of the grid occurs twice"),
         (
             {"default_schedule": lambda: Tile(256), "legal": refuse_large},
             "default schedule of case 'square' on sm_80 is not legal: rows 256 > 128 for m=4",
@@ -200,3 +213,11 @@ def test_specs_need_no_tensor_library():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "[]"
+
+
+def test_a_grid_may_be_given_as_any_several_values():
+    tiled = spec(**TILED, grid={"rows": range(8, 33, 8), "pass_configs": [{}]}, grid_cases=["square"])
+    assert dict(tiled.grid) == {"rows": (8, 16, 24, 32), "pass_configs": ({},)}
+    assert tiled.grid_cases == ("square",)
+    with pytest.raises(TypeError):
+        tiled.grid["rows"] = (1,)
