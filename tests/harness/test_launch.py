@@ -247,8 +247,8 @@ def test_kernel_runs_on_the_current_stream() -> None:
 
 
 @pytest.mark.gpu
-def test_failed_assertion_on_the_gpu_loses_the_context_and_says_so() -> None:
-    # In a process of its own, whose CUDA context it may cost.
+def test_failed_assertion_on_the_gpu_loses_the_context_and_says_so(tmp_path: Path) -> None:
+    # In a process of its own, whose CUDA context it may cost; in a file, since TileLang reads a kernel's source.
     script = """
 import tilelang.language as T, torch
 from tilecheck.launch import Cuda, LaunchError
@@ -276,8 +276,9 @@ for _ in range(2):
     checkout = str(Path(__file__).parents[2])
     # What is there already may be where TileLang is.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([checkout, os.environ.get("PYTHONPATH", "")])}
+    (tmp_path / "script.py").write_text(script)
     run = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, tmp_path / "script.py"], env=environment, capture_output=True, text=True, check=False
     )
     first, second = [line for line in run.stdout.splitlines() if line.startswith("LaunchError")]
     assert "failing-any: launch failed on cuda:0" in first

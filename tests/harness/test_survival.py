@@ -15,6 +15,7 @@ import pytest
 from tilecheck.gpus import VARIABLE, Gpu, installed_gpus, visible_gpus
 
 CHECKOUT = Path(__file__).parents[2]
+SEARCHED = os.pathsep.join([str(CHECKOUT), os.environ.get("PYTHONPATH", "")])  # TileLang may be on the latter
 
 INI = """
 [pytest]
@@ -149,7 +150,7 @@ class Repository:
         run = subprocess.run(
             command,
             cwd=self.root,
-            env={**ours, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+            env={**ours, "PYTHONPATH": SEARCHED, "PYTHONDONTWRITEBYTECODE": "1", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -294,7 +295,7 @@ def test_workers_spread_over_the_callers_gpus_and_a_new_one_takes_the_place_of_t
     repository.write("sitecustomize.py", NVML)
     run = repository.pytest(
         *("-n", "auto", "-o", "tilecheck_worker_memory=12"),
-        PYTHONPATH=f"{repository.root}{os.pathsep}{CHECKOUT}",
+        PYTHONPATH=f"{repository.root}{os.pathsep}{SEARCHED}",
         CUDA_VISIBLE_DEVICES="2,GPU-0",
     )
     assert outcome(run) == "1 failed, 15 passed"
