@@ -248,7 +248,7 @@ def test_kernel_runs_on_the_current_stream() -> None:
 
 @pytest.mark.gpu
 def test_failed_assertion_on_the_gpu_loses_the_context_and_says_so(tmp_path: Path) -> None:
-    # In a process of its own, whose CUDA context it may cost; in a file, since TileLang reads a kernel's source.
+    # In a process of its own, whose CUDA context it may cost; from a file, as TileLang reads the source.
     script = """
 import tilelang.language as T, torch
 from tilecheck.launch import Cuda, LaunchError
