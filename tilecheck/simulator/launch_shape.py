@@ -1,9 +1,11 @@
 """What must be known of a program before it is translated: thread indices, nesting, register buffers."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+# Node classes are told apart by name: `isinstance` on TVM's nodes asks an abstract base class, ten times slower.
 _NEEDS_THREADS = (
     "tl.get_lane_idx",
     "tl.get_warp_idx",
@@ -52,174 +54,133 @@ class Launch:
 
 
 def read_launch(body: Any) -> Launch:
-    """Reads the launch of a program off its body, without translating it."""
-    from tilelang import tvm
-
-    tir = tvm.tirx
+    """Reads the launch of a kernel off its body, without translating it."""
+    nodes = _nodes_by_class(body)
     launch = Launch()
     thread_vars: dict[Any, int] = {}
-    used: set[Any] = set()
     extents = [1, 1, 1]
-    needs_threads = False
-    local_data: set[Any] = set()
-    by_data: dict[Any, set[Any]] = {}
-
-    def visit(node: Any) -> None:
-        nonlocal needs_threads
-        if isinstance(node, tir.Bind):
-            call = node.value
-            if isinstance(call, tir.Call) and getattr(call.op, "name", "") == "tl.launch_thread_idx":
-                thread_vars[node.var] = int(call.args[0])
-        elif isinstance(node, tir.Var):
-            used.add(node)
-        elif isinstance(node, tir.SBlock):
-            for i, n in enumerate(node.annotations.get("tl.launch_threads", ())):
-                extents[i] = max(extents[i], int(n))
-            for buffer in node.alloc_buffers:
-                if buffer.scope() in ("local", "local.var"):
-                    local_data.add(buffer.data)
-        elif isinstance(node, tir.For):
-            tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
-            if tag in THREAD_TAGS and isinstance(node.extent, tir.IntImm):
-                i = THREAD_TAGS.index(tag)
-                extents[i] = max(extents[i], int(node.extent))
-                thread_vars[node.loop_var] = i
-                used.add(node.loop_var)
-        elif isinstance(node, (tir.BufferLoad, tir.BufferStore)):
-            by_data.setdefault(node.buffer.data, set()).add(node.buffer)
-        elif isinstance(node, tir.Call):
-            name = getattr(node.op, "name", "")
-            needs_threads |= name.startswith(_NEEDS_THREADS)
-            launch.synchronises |= "atomic" in name or "fence" in name or "sync_grid" in name
-
-    tir.stmt_functor.post_order_visit(body, visit)
-    lanes = {thread_vars[v] for v in used if v in thread_vars}
-    if needs_threads or _every_thread_updates(body):
+    bound_by_loops: set[Any] = set()
+    for bind in nodes["Bind"]:
+        if _call_name(bind.value) == "tl.launch_thread_idx":
+            thread_vars[bind.var] = int(bind.value.args[0])
+    for loop in nodes["For"]:
+        tag = loop.thread_binding.thread_tag if loop.thread_binding is not None else ""
+        if tag in THREAD_TAGS and type(loop.extent).__name__ == "IntImm":
+            i = THREAD_TAGS.index(tag)
+            extents[i] = max(extents[i], int(loop.extent))
+            thread_vars[loop.loop_var] = i
+            bound_by_loops.add(loop.loop_var)
+    own_data: set[Any] = set()
+    for block in nodes["SBlock"]:
+        for i, n in enumerate(block.annotations.get("tl.launch_threads", ())):
+            extents[i] = max(extents[i], int(n))
+        own_data |= {b.data for b in block.alloc_buffers if b.scope() in ("local", "local.var")}
+    names = {_call_name(call) for call in nodes["Call"]}
+    launch.synchronises = any("atomic" in n or "fence" in n or "sync_grid" in n for n in names)
+    used = bound_by_loops.union(nodes["Var"])
+    lanes = {i for var, i in thread_vars.items() if var in used}
+    if any(n.startswith(_NEEDS_THREADS) for n in names) or _every_thread_updates(body, names):
         lanes |= {i for i in range(3) if extents[i] > 1}
     launch.threads = tuple((i, extents[i]) for i in (2, 1, 0) if i in lanes and extents[i] > 1)
     launch.parallel_depth = _parallel_depth(body)
-    tiled = _tile_operands(body)
-    launch.register_data = {
-        data
-        for data in local_data
-        if len(by_data.get(data, ())) <= 1
-        and data not in tiled
-        and not _indexed_by_lanes(body, data, thread_vars)
-    }
-    launch.private_data = local_data - launch.register_data if launch.threads else set()
+    if own_data:
+        launch.register_data = _held_as_cells(nodes, own_data, set(thread_vars))
+        launch.private_data = own_data - launch.register_data if launch.threads else set()
     return launch
 
 
-def _tile_operands(body: Any) -> set[Any]:
-    """Data variables of buffers that pointers, or tile operators that are not written out as loops, name."""
+def _nodes_by_class(body: Any) -> dict[str, list[Any]]:
+    """The nodes of a body by the name of their class, children before parents."""
     from tilelang import tvm
 
-    named: dict[Any, int] = {}
+    nodes: dict[str, list[Any]] = defaultdict(list)
+    tvm.tirx.stmt_functor.post_order_visit(body, lambda node: nodes[type(node).__name__].append(node))
+    return nodes
 
-    def visit(node: Any) -> None:
-        if not isinstance(node, tvm.tirx.Call):
-            return
-        name = getattr(node.op, "name", "")
+
+def _call_name(node: Any) -> str:
+    return getattr(node.op, "name", "") if type(node).__name__ == "Call" else ""
+
+
+def _held_as_cells(nodes: dict[str, list[Any]], own_data: set[Any], thread_vars: set[Any]) -> set[Any]:
+    """Those of `own_data` that are no tile of an operator, have no views, and get the same index in every lane."""
+    tiled = _tile_operands(nodes["Call"])
+    differing = thread_vars | {loop.loop_var for loop in nodes["For"] if _is_parallel(loop)}
+    for bind in nodes["Bind"]:
+        if _mentions(bind.value, differing):
+            differing.add(bind.var)
+    buffers: dict[Any, set[Any]] = defaultdict(set)
+    by_lane: set[Any] = set()
+    for access in (*nodes["BufferLoad"], *nodes["BufferStore"]):
+        data = access.buffer.data
+        if data in own_data:
+            buffers[data].add(access.buffer)
+            if any(_mentions(index, differing) for index in access.indices):
+                by_lane.add(data)
+    return {d for d in own_data if len(buffers[d]) <= 1 and d not in tiled and d not in by_lane}
+
+
+def _tile_operands(calls: list[Any]) -> set[Any]:
+    """Data variables of buffers that pointers, or tile operators that are not written out as loops, name."""
+    named: dict[Any, int] = defaultdict(int)
+    for call in calls:
+        name = _call_name(call)
         if name in ("tl.region", "tl.access_ptr"):
-            data = node.args[0].buffer.data
-            named[data] = named.get(data, 0) + 1
+            named[call.args[0].buffer.data] += 1
         elif name in _WRITTEN_OUT:
-            for operand in node.args[:2]:
-                if getattr(getattr(operand, "op", None), "name", "") == "tl.region":
+            for operand in call.args[:2]:
+                if _call_name(operand) == "tl.region":
                     named[operand.args[0].buffer.data] -= 1
-
-    tvm.tirx.stmt_functor.post_order_visit(body, visit)
     return {data for data, count in named.items() if count > 0}
 
 
-def _every_thread_updates(body: Any) -> bool:
-    """Whether an atomic stands outside of all parallel loops: each thread of the block carries it out."""
+def _mentions(expr: Any, variables: set[Any]) -> bool:
+    kind = type(expr).__name__
+    if kind == "IntImm":
+        return False
+    if kind == "Var":
+        return expr in variables
+    return any(var in variables for var in _nodes_by_class(expr)["Var"])
+
+
+def _is_parallel(node: Any) -> bool:
     from tilelang import tvm
 
-    tir = tvm.tirx
-    found = False
+    return type(node).__name__ == "For" and bool(node.kind == tvm.tirx.ForKind.PARALLEL)
 
-    def look(node: Any) -> None:
-        nonlocal found
-        if isinstance(node, tir.Call):
-            name = getattr(node.op, "name", "")
-            found |= name.startswith("tl.atomic_") and name.endswith("elem_op")
 
-    def walk(node: Any) -> None:
-        if isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL:
-            return
+def _every_thread_updates(body: Any, names: set[str]) -> bool:
+    """Whether an atomic stands outside of all parallel loops: each thread of the block carries it out."""
+    atomics = {n for n in names if n.startswith("tl.atomic_") and n.endswith("elem_op")}
+    if not atomics:
+        return False
+
+    def walk(node: Any) -> bool:
+        if _is_parallel(node):
+            return False
         inside = statements_in(node)
-        if not inside:
-            tir.stmt_functor.post_order_visit(node, look)
-        for child in inside:
-            walk(child)
+        if inside:
+            return any(walk(child) for child in inside)
+        return any(_call_name(call) in atomics for call in _nodes_by_class(node)["Call"])
 
-    walk(body)
-    return found
+    return walk(body)
 
 
 def _parallel_depth(body: Any) -> int:
-    from tilelang import tvm
-
-    tir = tvm.tirx
-    deepest = 0
-
-    def walk(node: Any, depth: int) -> None:
-        nonlocal deepest
-        deepest = max(deepest, depth)
-        for child in statements_in(node):
-            walk(child, depth + (isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL))
-
-    walk(body, 0)
-    return deepest
+    """Levels of the deepest nest of parallel loops."""
+    inside = [_parallel_depth(child) for child in statements_in(body)]
+    return max(inside, default=0) + _is_parallel(body)
 
 
 def statements_in(node: Any) -> list[Any]:
     """The statements directly inside a statement."""
-    from tilelang import tvm
-
-    tir = tvm.tirx
-    if isinstance(node, tir.SeqStmt):
+    kind = type(node).__name__
+    if kind == "SeqStmt":
         return list(node.seq)
-    if isinstance(node, tir.IfThenElse):
+    if kind == "IfThenElse":
         return [node.then_case] + ([node.else_case] if node.else_case is not None else [])
-    if isinstance(node, tir.SBlockRealize):
+    if kind == "SBlockRealize":
         return [node.block]
-    if isinstance(node, tir.SBlock):
+    if kind == "SBlock":
         return ([node.init] if node.init is not None else []) + [node.body]
     return [node.body] if hasattr(node, "body") else []
-
-
-def _indexed_by_lanes(body: Any, data: Any, thread_vars: dict[Any, int]) -> bool:
-    """Whether an index of the buffer may differ between lanes: then it is no set of cells of a thread."""
-    from tilelang import tvm
-
-    tir = tvm.tirx
-    lanes: set[Any] = set(thread_vars)
-    found = False
-
-    def collect(node: Any) -> None:
-        if isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL:
-            lanes.add(node.loop_var)
-
-    tir.stmt_functor.post_order_visit(body, collect)
-
-    def mentions(expr: Any) -> bool:
-        hit = False
-
-        def look(node: Any) -> None:
-            nonlocal hit
-            hit |= isinstance(node, tir.Var) and node in lanes
-
-        tir.stmt_functor.post_order_visit(expr, look)
-        return hit
-
-    def visit(node: Any) -> None:
-        nonlocal found
-        if isinstance(node, tir.Bind) and mentions(node.value):
-            lanes.add(node.var)
-        if isinstance(node, (tir.BufferLoad, tir.BufferStore)) and node.buffer.data.same_as(data):
-            found |= any(mentions(i) for i in node.indices)
-
-    tir.stmt_functor.post_order_visit(body, visit)
-    return found

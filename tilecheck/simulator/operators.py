@@ -130,7 +130,8 @@ def read_box(
     if not array.is_global:
         _report_range(s, array, minima, extents, location)
     low, high = _clip(array, minima, extents)
-    result = torch.as_tensor(outside).to(value_dtype(array.dtype)).repeat(tuple(extents))
+    result = torch.empty(tuple(extents), dtype=value_dtype(array.dtype))
+    result[...] = outside
     if all(a < b for a, b in zip(low, high, strict=True)):
         first = [m + a for m, a in zip(minima, low, strict=True)]
         size = [b - a for a, b in zip(low, high, strict=True)]

@@ -122,9 +122,9 @@ def _make_memory(
                 argument,
                 unit[buffer.data],
                 stored_to=buffer.data in written,
-                read=buffer.data in read and not t.launch.synchronises,
+                read=buffer.data in read and not t.synchronises,
             )
-            array.storage.ordered_by_program = t.launch.synchronises
+            array.storage.ordered_by_program = t.synchronises
             by_data[buffer.data] = array
     memory: list[Array | Registers | None] = []
     for slot, buffer in enumerate(t.buffers):

@@ -295,6 +295,8 @@ def _parallel(t: Translator, node: Any) -> Closure:
 
     if not isinstance(node.extent, tvm.tirx.IntImm):
         raise t.unsupported(f"a parallel loop whose extent is known only at run time: {node.extent}")
+    if not t.in_launch:
+        raise t.unsupported("a parallel loop outside of all kernels")
     extent = int(node.extent)
     axis = len(t.launch.threads) + len(t.parallel)
     constant_start = int(node.min) if isinstance(node.min, tvm.tirx.IntImm) else None
@@ -331,6 +333,8 @@ def _parallel(t: Translator, node: Any) -> Closure:
 
 
 def _thread_loop(t: Translator, node: Any, index: int) -> Closure:
+    if not t.in_launch:
+        raise t.unsupported("a loop over threads outside of all kernels")
     axis = t.launch.axis_of_thread(index)
     slot = t.define(node.loop_var, frozenset() if axis is None else frozenset({axis}))
     if axis is not None:
@@ -390,6 +394,7 @@ def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
     if outermost:
         t.in_launch = True
         t.launch = read_launch(node)
+        t.synchronises |= t.launch.synchronises
         for axis, (_, count) in enumerate(t.launch.threads):
             t.lanes[axis] = count
     first_buffer = len(t.block_buffers)

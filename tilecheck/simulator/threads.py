@@ -142,12 +142,8 @@ def _atomic_store(t: Translator, node: Any) -> Closure:
 
 def _linear_thread(t: Translator) -> Tensor:
     """Number of each thread in its block, over the thread axes of the lane grid."""
-    counts = [extent for _, extent in t.launch.threads]
-    total = 1
-    for n in counts:
-        total *= n
-    shape = counts + [1] * (t.rank - len(counts))
-    return torch.arange(total, dtype=torch.int32).reshape(shape)
+    shape = _shape_of_threads(t)
+    return torch.arange(math.prod(shape), dtype=torch.int32).reshape(shape)
 
 
 @handles(CALLS, "tl.get_lane_idx", "tl.get_warp_idx", "tl.get_warp_idx_sync", "tl.get_warp_group_idx")
@@ -160,33 +156,38 @@ def _thread_number(t: Translator, node: Any) -> Closure:
     return lambda s: value
 
 
-def _by_thread(t: Translator, value: Value, dtype: str) -> tuple[Tensor, torch.Size]:
-    """(values in thread order, shape to go back to)."""
-    counts = [extent for _, extent in t.launch.threads]
-    shape = torch.Size(counts + [1] * (t.rank - len(counts)))
-    return as_tensor(value, dtype).expand(shape).reshape(-1), shape
+def _shape_of_threads(t: Translator) -> tuple[int, ...]:
+    """Shape of a value that every thread has one of, over the lane grid of the kernel at hand."""
+    counts = tuple(extent for _, extent in t.launch.threads)
+    return counts + (1,) * (t.rank - len(counts))
 
 
-def _of_whole_warps(t: Translator, what: str) -> None:
-    """Refuses an operation between the threads of a warp where the lanes at hand are no whole warps."""
+def _by_thread(threads: tuple[int, ...], value: Value, dtype: str) -> Tensor:
+    """Values in thread order."""
+    return as_tensor(value, dtype).expand(threads).reshape(-1)
+
+
+def _of_whole_warps(t: Translator, what: str) -> tuple[int, ...]:
+    """The shape of the threads; refuses an operation between those of a warp where the lanes are no whole warps."""
     if t.parallel:
         raise t.unsupported(f"{what} inside a parallel loop")
     count = math.prod(extent for _, extent in t.launch.threads)
     if count % WARP:
         raise t.unsupported(f"{what} in a block of {count} threads, which is no multiple of {WARP}")
+    return _shape_of_threads(t)
 
 
 @handles(CALLS, "tl.shfl_sync", "tl.shfl_xor_sync", "tl.shfl_up_sync", "tl.shfl_down_sync")
 def _shuffle(t: Translator, node: Any) -> Closure:
     how = operator_name(node).removeprefix("tl.shfl_").removesuffix("sync").rstrip("_")
-    _of_whole_warps(t, operator_name(node))
+    threads = _of_whole_warps(t, operator_name(node))
     dtype = str(node.dtype)
     value, delta = t.expr(node.args[1]), t.expr(node.args[2])
     width = int(node.args[3]) if len(node.args) > 3 else WARP
 
     def run(s: State) -> Value:
-        flat, shape = _by_thread(t, value(s), dtype)
-        offset, _ = _by_thread(t, delta(s), "int32")
+        flat = _by_thread(threads, value(s), dtype)
+        offset = _by_thread(threads, delta(s), "int32")
         lane = torch.arange(flat.numel())
         segment, place = lane - lane % width, lane % width
         wanted = {
@@ -196,7 +197,7 @@ def _shuffle(t: Translator, node: Any) -> Closure:
             "down": place + offset,
         }[how]
         source = torch.where((wanted >= 0) & (wanted < width), segment + wanted, lane)
-        return flat[source.clamp(max=flat.numel() - 1)].reshape(shape)
+        return flat[source.clamp(max=flat.numel() - 1)].reshape(threads)
 
     return run
 
@@ -204,12 +205,12 @@ def _shuffle(t: Translator, node: Any) -> Closure:
 @handles(CALLS, *(f"tl.warp_reduce_{kind}" for kind in ("sum", "max", "min", "bitand", "bitor")))
 def _warp_reduce(t: Translator, node: Any) -> Closure:
     kind = operator_name(node).removeprefix("tl.warp_reduce_")
-    _of_whole_warps(t, operator_name(node))
+    threads = _of_whole_warps(t, operator_name(node))
     dtype, value = str(node.dtype), t.expr(node.args[0])
 
     def run(s: State) -> Value:
-        flat, shape = _by_thread(t, value(s), dtype)
-        return _over_groups(flat, WARP, kind).reshape(shape)
+        flat = _by_thread(threads, value(s), dtype)
+        return _over_groups(flat, WARP, kind).reshape(threads)
 
     return run
 
@@ -228,12 +229,12 @@ def _over_groups(flat: Tensor, size: int, kind: str) -> Tensor:
 @handles(CALLS, "tl.any_sync", "tl.all_sync", "tl.ballot_sync", "tl.ballot")
 def _vote(t: Translator, node: Any) -> Closure:
     name = operator_name(node)
-    _of_whole_warps(t, name)
+    threads = _of_whole_warps(t, name)
     predicate, dtype = t.expr(node.args[-1]), str(node.dtype)
 
     def run(s: State) -> Value:
-        flat, shape = _by_thread(t, truth(predicate(s)), "bool")
-        active = torch.ones_like(flat) if s.mask is None else _by_thread(t, s.mask, "bool")[0]
+        flat = _by_thread(threads, truth(predicate(s)), "bool")
+        active = torch.ones_like(flat) if s.mask is None else _by_thread(threads, s.mask, "bool")
         votes, present = (x.reshape(-1, WARP) for x in (flat & active, active))
         if name == "tl.any_sync":
             result = votes.any(1)
@@ -241,7 +242,7 @@ def _vote(t: Translator, node: Any) -> Closure:
             result = (votes | ~present).all(1)
         else:
             result = (votes.to(torch.int64) << torch.arange(WARP)).sum(1)
-        return result.to(value_dtype(dtype)).repeat_interleave(WARP).reshape(shape)
+        return result.to(value_dtype(dtype)).repeat_interleave(WARP).reshape(threads)
 
     return run
 
@@ -283,13 +284,13 @@ def _further(load: Any, by: int) -> Any:
 @handles(CALLS, "tl.syncthreads_count", "tl.syncthreads_and", "tl.syncthreads_or")
 def _block_vote(t: Translator, node: Any) -> Closure:
     name, dtype = operator_name(node), str(node.dtype)
-    _of_whole_warps(t, name)
+    threads = _of_whole_warps(t, name)
     predicate = t.expr(node.args[0])
 
     def run(s: State) -> Value:
-        flat, shape = _by_thread(t, truth(predicate(s)), "bool")
+        flat = _by_thread(threads, truth(predicate(s)), "bool")
         total = flat.sum() if "count" in name else flat.all() if "and" in name else flat.any()
-        return total.to(value_dtype(dtype)).expand(shape)
+        return total.to(value_dtype(dtype)).expand(threads)
 
     return run
 
@@ -306,11 +307,11 @@ def _block_reduce(t: Translator, node: Any) -> Closure:
     for thread in node.args[4:]:
         over |= t.axes(thread) or frozenset()
     axes = sorted(over) or list(range(len(t.launch.threads)))
+    threads = _shape_of_threads(t)
 
     def run(s: State) -> None:
         given = as_tensor(value(s), dtype)
-        counts = [extent for _, extent in t.launch.threads] + [1] * (t.rank - len(t.launch.threads))
-        lanes = given.expand(counts)
+        lanes = given.expand(threads)
         keep = truth(condition(s))
         if keep is False:
             return

@@ -53,11 +53,12 @@ class Translator:
         """guarded: TileLang guards accesses to global memory (it does unless a pass option forbids)."""
         from tilelang import tvm
 
-        from tilecheck.simulator.launch_shape import Launch, read_launch
+        from tilecheck.simulator.launch_shape import Launch
 
         self.prim_func = prim_func
         self.location = Location()
-        self.launch: Launch = read_launch(prim_func.body)
+        self.launch = Launch()
+        self.synchronises = False  # whether any kernel lets its blocks wait for each other
         self.lanes: dict[int, int] = {}  # axis -> extent, of the axes in force
         self.parallel: list[int] = []  # axes of the parallel loops around
         self._slots: dict[Any, int] = {}
@@ -292,16 +293,12 @@ def constantly(value: Value) -> Closure:
 
 def _has_minus(index: Any) -> bool:
     """Whether an index could be negative at all: proving that it is takes time."""
-    from tilelang import tvm
-
-    found = False
-
-    def look(node: Any) -> None:
-        nonlocal found
-        found |= isinstance(node, tvm.tirx.Sub) or (isinstance(node, tvm.tirx.IntImm) and int(node) < 0)
-
-    tvm.tirx.stmt_functor.post_order_visit(index, look)
-    return found
+    kind = type(index).__name__
+    if kind == "IntImm":
+        return int(index) < 0
+    if kind in ("Add", "Mul", "FloorDiv", "FloorMod"):
+        return _has_minus(index.a) or _has_minus(index.b)
+    return kind == "Sub"
 
 
 def operator_name(call: Any) -> str:
