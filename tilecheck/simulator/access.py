@@ -100,6 +100,9 @@ class Access:
         # A view of memory with a negative stride is not to be had in torch: reversed accesses are gathers.
         backwards = affine is not None and any(c < 0 for a in affine for c in a.lanes.values())
         self.affine = None if affine is None or backwards else list(affine)
+        self.watch: Any = (
+            None  # of the parallel loop around, where its iterations may touch each other's elements
+        )
         self._strides: tuple[int, ...] | None = None
         if self.affine is None:
             return
@@ -131,6 +134,8 @@ class Access:
 
     def load(self, s: State) -> Value:
         array: Array = s.memory[self.slot]
+        if self.watch is not None:
+            self.watch.read(s, self)
         if self.affine is None:
             return self._gather(s, array)
         offset = self._offset(s, array)
@@ -158,6 +163,8 @@ class Access:
     def store(self, s: State, value: Value, missing: tuple[int, ...]) -> None:
         """missing: axes of the parallel loops around the store that no index names."""
         array: Array = s.memory[self.slot]
+        if self.watch is not None:
+            self.watch.write(s, self)
         mask = s.mask
         offset = None
         if self.affine is not None and self._one_value_each(value, mask, missing):
@@ -198,7 +205,7 @@ class Access:
                     alone |= a.lanes.keys()
         return alone >= self.used
 
-    def _resolve(self, s: State, array: Array) -> tuple[list[Tensor], Tensor, Tensor]:
+    def resolve(self, s: State, array: Array) -> tuple[list[Tensor], Tensor, Tensor]:
         """(index tensors made safe, lanes in range, active lanes), of one common shape."""
         found = [index(s) for index in self.indices]
         tensors = [f if isinstance(f, Tensor) else torch.tensor(f) for f in found]
@@ -217,9 +224,9 @@ class Access:
     def _gather(self, s: State, array: Array) -> Value:
         if array.data.numel() == 0:
             return load_form(torch.zeros((1,) * self.rank, dtype=array.data.dtype), array.dtype)
-        index, inside, active = self._resolve(s, array)
+        index, inside, active = self.resolve(s, array)
         storage = array.storage
-        flat = _offsets(index, array.strides)
+        flat = offsets(index, array.strides)
         if not storage.complete and not storage.is_complete():
             assert storage.written is not None
             bad = array.by_element(~storage.written[array.entries(flat)]) & inside
@@ -241,7 +248,7 @@ class Access:
     def _scatter(self, s: State, array: Array, value: Value) -> None:
         if array.data.numel() == 0:
             return
-        index, inside, active = self._resolve(s, array)
+        index, inside, active = self.resolve(s, array)
         storage = array.storage
         stored = store_form(value, array.dtype)
         stored = stored if isinstance(stored, Tensor) else torch.tensor(stored)
@@ -251,7 +258,7 @@ class Access:
         wanted = stored.to(array.data.dtype).expand(shape)[chosen]
         if wanted.numel() == 0:
             return
-        flat = _offsets(cells, array.strides)
+        flat = offsets(cells, array.strides)
         if storage.owner is not None:
             self._claim(s, array, storage.owner[array.entries(flat)], None)
             storage.owner[array.entries(flat)] = s.block
@@ -279,9 +286,9 @@ class Access:
         The elements count as written by nobody in particular: any number of blocks may update them.
         """
         array: Array = s.memory[self.slot]
-        index, inside, active = self._resolve(s, array)
+        index, inside, active = self.resolve(s, array)
         shape = common_shape(inside.shape, shape)
-        flat = _offsets(index, array.strides)
+        flat = offsets(index, array.strides)
         flat = flat.expand(shape)
         chosen = (inside & active).expand(shape)
         storage = array.storage
@@ -367,7 +374,7 @@ class Access:
         )
 
 
-def _offsets(index: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
+def offsets(index: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
     """Offsets in memory of the elements that index tensors name."""
     flat = torch.zeros((), dtype=torch.int64)
     for i, stride in zip(index, strides, strict=True):

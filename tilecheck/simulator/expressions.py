@@ -188,7 +188,7 @@ def _load(t: Translator, node: Any) -> Closure:
     slot = t.buffer(node.buffer)
     if t.is_registers(slot):
         return _load_register(t, node, slot)
-    return t.access(node).load
+    return t.touching(node, t.access(node), stores=False).load
 
 
 def _load_register(t: Translator, node: Any, slot: int) -> Closure:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
-# Node classes are told apart by name: `isinstance` on TVM's nodes asks an abstract base class, ten times slower.
+# Node classes are told apart by name: `isinstance` of TVM's asks an abstract base class, which is far slower.
 _NEEDS_THREADS = (
     "tl.get_lane_idx",
     "tl.get_warp_idx",
@@ -103,7 +103,7 @@ def _call_name(node: Any) -> str:
 
 
 def _held_as_cells(nodes: dict[str, list[Any]], own_data: set[Any], thread_vars: set[Any]) -> set[Any]:
-    """Those of `own_data` that are no tile of an operator, have no views, and get the same index in every lane."""
+    """Those of `own_data` that no operator takes as a tile, without views, indexed alike in every lane."""
     tiled = _tile_operands(nodes["Call"])
     differing = thread_vars | {loop.loop_var for loop in nodes["For"] if _is_parallel(loop)}
     for bind in nodes["Bind"]:

@@ -89,6 +89,13 @@ class Array:
         """The shape in words: 64x32."""
         return "x".join(map(str, self.shape))
 
+    @property
+    def span(self) -> int:
+        """Elements of memory from the first to the last."""
+        if not self.data.numel():
+            return 0
+        return 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+
     def values(self, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
         """A view of the memory itself, in the form in which it is stored."""
         return torch.as_strided(self.data, size, strides, offset + self.data.storage_offset())
@@ -127,7 +134,7 @@ def allocate(name: str, dtype: str, scope: str, shape: tuple[int, ...], unit: in
 
 
 def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool, read: bool) -> Array:
-    """A tensor of the caller. Where the program stores to it shadows are kept; of readers, where it reads too."""
+    """A tensor of the caller; with shadows where the program stores to it, of readers where it also reads."""
     if data.dtype is not memory_dtype(dtype):
         data = data.view(memory_dtype(dtype))
     storage = Storage(unit=unit)

@@ -522,7 +522,7 @@ def _scan(t: Translator, node: Any) -> Closure:
 
 def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
     """memory[flat[i]] = memory[flat[i]] (kind) value[i], one after the other."""
-    memory = torch.as_strided(array.data, (_span(array),), (1,), array.data.storage_offset())
+    memory = torch.as_strided(array.data, (array.span,), (1,), array.data.storage_offset())
     value = value.to(value_dtype(array.dtype))
     if kind == "sum" and not is_float8(array.dtype):
         memory.index_put_((flat,), store_form(value, array.dtype), accumulate=True)
@@ -539,14 +539,6 @@ def update_cells(array: Array, flat: Tensor, value: Tensor, kind: str) -> None:
     for i, v in zip(place.tolist(), value, strict=True):
         current[i] = cast_tile(combine(current[i], v, kind), array.dtype)
     memory[cells] = store_form(current, array.dtype)
-
-
-def _span(array: Array) -> int:
-    return (
-        1 + sum((n - 1) * st for n, st in zip(array.shape, array.strides, strict=True))
-        if array.data.numel()
-        else 0
-    )
 
 
 @handles(CALLS, "tl.tileop.atomicadd", "tl.tileop.atomicmax", "tl.tileop.atomicmin")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tilecheck.simulator.access import Affine, Closure, registers_index
 from tilecheck.simulator.intrinsics import INTRINSICS
+from tilecheck.simulator.iterations import watches_of
 from tilecheck.simulator.launch_shape import THREAD_TAGS, read_launch
 from tilecheck.simulator.memory import Array, Registers
 from tilecheck.simulator.reducers import update_by_store
@@ -121,7 +122,7 @@ def _store(t: Translator, node: Any) -> Closure:
         for written in t.stored_registers:
             written.add(slot)
         return _store_register(t, node, slot, value)
-    access = t.access(node)
+    access = t.touching(node, t.access(node), stores=True)
     named = access.used if access.affine is not None else set(t.parallel)
     missing = tuple(axis for axis in t.parallel if axis not in named and t.lanes[axis] > 1)
     return lambda s: access.store(s, value(s), missing)
@@ -317,10 +318,16 @@ def _parallel(t: Translator, node: Any) -> Closure:
         t.parallel.pop()
         del t.lanes[axis]
     registers = tuple(t.stored_registers.pop())
+    watches = []
+    if not t.parallel:
+        watches = watches_of(t.touches, t.rank)
+        t.touches.clear()
 
     def run(s: State) -> None:
         if extent == 0:
             return
+        for buffer, watch in watches:
+            watch.begin(s.memory[buffer])
         first = start(s)
         s.vars[slot] = lane + first if first else lane
         outer = s.mask

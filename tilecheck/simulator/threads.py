@@ -168,7 +168,7 @@ def _by_thread(threads: tuple[int, ...], value: Value, dtype: str) -> Tensor:
 
 
 def _of_whole_warps(t: Translator, what: str) -> tuple[int, ...]:
-    """The shape of the threads; refuses an operation between those of a warp where the lanes are no whole warps."""
+    """The shape of the threads; refuses an operation of warps where the lanes at hand are no whole ones."""
     if t.parallel:
         raise t.unsupported(f"{what} inside a parallel loop")
     count = math.prod(extent for _, extent in t.launch.threads)

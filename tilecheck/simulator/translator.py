@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tilecheck.simulator.access import Access, Affine, Closure
 from tilecheck.simulator.findings import Location, Unsupported, location_of, location_of_span
+from tilecheck.simulator.iterations import Touch
 from tilecheck.simulator.state import State
 from tilecheck.simulator.values import Value, is_known
 
@@ -71,6 +72,7 @@ class Translator:
         self.register_slots: set[int] = set()
         self.private: dict[int, tuple[int, ...]] = {}  # slot -> threads, of which each has an array to itself
         self.stored_registers: list[set[int]] = []  # by enclosing parallel loop
+        self.touches: list[Touch] = []  # loads and stores in the nest of parallel loops at hand
         self.reducers: dict[Any, str] = {}
         self.safe_values: dict[Any, Closure] = {}  # data variable -> what loads past the edge give, if not 0
         self.reduce_kind = "sum"  # of the thread all-reduce that an attribute announces
@@ -216,6 +218,13 @@ class Translator:
             outside=self.safe_values.get(node.buffer.data),
             hidden=len(own),
         )
+
+    def touching(self, node: Any, access: Access, *, stores: bool) -> Access:
+        """Takes down a load or store, if parallel loops are around it."""
+        if self.parallel:
+            axes = tuple((axis, self.lanes[axis]) for axis in self.parallel)
+            self.touches.append(Touch(access, node.buffer, node.indices, axes, stores))
+        return access
 
     def axes(self, node: Any) -> Axes:
         """Axes along which the value of an expression differs."""

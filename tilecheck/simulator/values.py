@@ -162,7 +162,7 @@ def cast(value: Value, source: str, target: str) -> Value:
 
 
 def to_tf32(value: Tensor, *, nearest: bool) -> Tensor:
-    """fp32 brought to the 19 bits of tf32: by dropping the other 13, as a tensor core reads an fp32 operand, or to
+    """fp32 brought to the 19 bits of tf32: by dropping the other 13, as a tensor core reads an operand, or to
     the nearest, ties away from zero, as the cast does (round_half_ulp_truncate in CUTLASS's tfloat32.h).
     """
     bits = value.contiguous().view(torch.int32)

@@ -286,6 +286,54 @@ def test_blocks_whose_tiles_overlap(blames):
     blames(main, [torch.randn(16), _poisoned(16)], "conflicting writes", "B", "block (1)")
 
 
+@pytest.mark.parametrize("place", ["shared", "fragment"])
+def test_an_iteration_that_reads_what_another_writes(blames, place):
+    alloc = getattr(T, f"alloc_{place}")
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = alloc((9,), "float32")
+            T.fill(tile, 0.0)
+            for i in T.Parallel(8):
+                tile[i] = tile[i + 1] + A[i]  # blamed
+            T.copy(tile[0:8], B)
+
+    blames(main, [torch.randn(8), _poisoned(8)], "race", "tile", "another reads")
+
+
+def test_an_iteration_that_reads_what_another_has_written(blames):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            for i in T.Parallel(8):
+                tile[i] = A[i]
+                B[i] = tile[7 - i]  # blamed
+
+    blames(main, [torch.randn(8), _poisoned(8)], "race", "tile", "another writes")
+
+
+def test_an_iteration_may_touch_several_elements_of_its_own():
+    half = 4
+
+    @T.prim_func
+    def main(A: T.Tensor((3, 2 * half), "float32"), B: T.Tensor((3, 2 * half), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((3, 2 * half), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(3, half):
+                low = T.alloc_var("float32")
+                low = tile[i, j]
+                tile[i, j] = low * 2.0 - tile[i, j + half]
+                tile[i, j + half] = tile[i, j + half] + low
+            T.copy(tile, B)
+
+    a, b = torch.randn(3, 2 * half), _poisoned(3, 2 * half)
+    simulate(main, [a, b])
+    torch.testing.assert_close(b, torch.cat([2 * a[:, :half] - a[:, half:], a[:, half:] + a[:, :half]], 1))
+
+
 def test_one_block_may_write_an_element_twice():
     @T.prim_func
     def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
