@@ -4,12 +4,13 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tilecheck.dtypes import DTYPES, dtype
 from tilecheck.oracle import judge
 from tilecheck.spec import Reference, Term
+
+hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
+st = hypothesis.strategies
 
 FLOATS = [d for d in DTYPES.values() if d.floating]
 WIDE = [d.name for d in FLOATS if d.bits > 8]
@@ -31,8 +32,8 @@ def exact_inputs(name):
 
 
 @pytest.mark.parametrize("name", [d.name for d in FLOATS])
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_a_correctly_rounded_value_passes(name, data):
     x = data.draw(exact_inputs(name))
     verdict = judge(stored(x, name), Reference(f64(x), terms=()))
@@ -41,8 +42,8 @@ def test_a_correctly_rounded_value_passes(name, data):
 
 
 @pytest.mark.parametrize("name", [d.name for d in FLOATS])
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_a_value_moved_by_the_terms_and_then_rounded_passes(name, data):
     limit = min(1e30, 4 * dtype(name).largest)
     x = data.draw(st.floats(-limit, limit))
@@ -57,8 +58,8 @@ def test_a_value_moved_by_the_terms_and_then_rounded_passes(name, data):
 
 
 @pytest.mark.parametrize("name", WIDE)
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_a_value_beyond_the_bound_fails(name, data):
     kind = dtype(name)
     x = data.draw(st.floats(-kind.largest / 8, kind.largest / 8))
@@ -82,8 +83,8 @@ def test_a_value_beyond_the_bound_fails(name, data):
 
 
 @pytest.mark.parametrize("name", [d.name for d in FLOATS])
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_one_step_off_fails_where_nothing_but_the_store_rounds(name, data):
     kind, torch_dtype = dtype(name), getattr(torch, name)
     bits = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[kind.bits]
@@ -100,8 +101,8 @@ def test_one_step_off_fails_where_nothing_but_the_store_rounds(name, data):
 
 
 @pytest.mark.parametrize("name", [d.name for d in FLOATS])
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_a_correctly_rounded_value_takes_none_of_the_terms(name, data):
     x = data.draw(exact_inputs(name))
     moved = data.draw(st.sampled_from([0.0, 1e-30, 1.0]))
@@ -109,8 +110,8 @@ def test_a_correctly_rounded_value_takes_none_of_the_terms(name, data):
 
 
 @pytest.mark.parametrize("name", [d.name for d in FLOATS])
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_a_value_moved_by_a_share_of_the_terms_takes_no_more_of_them(name, data):
     x = data.draw(st.floats(-dtype(name).largest / 4, dtype(name).largest / 4))
     moved = data.draw(st.floats(1e-6, 1)) * abs(x)

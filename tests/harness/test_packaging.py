@@ -121,6 +121,9 @@ def test_markers_are_explained() -> None:
     assert ini["pytest"].getboolean("strict")
 
 
+WITHOUT_AUTOLOAD = ["-p", "xdist.plugin", "-p", "pytest_benchmark.plugin", "-p", "pytest_timeout"]
+
+
 @pytest.mark.parametrize("installed", [True, False], ids=["installed", "checkout"])
 def test_plugin_is_loaded_once(tmp_path: Path, installed: bool) -> None:
     """By its entry point and by conftest.py, or by conftest.py alone, always under the same name."""
@@ -143,12 +146,25 @@ def test_plugin_is_loaded_once(tmp_path: Path, installed: bool) -> None:
         info.joinpath("entry_points.txt").write_text(f"[pytest11]\n{lines}")
     else:
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        options = ["-p", "xdist.plugin", "-p", "pytest_benchmark.plugin", "-p", "pytest_timeout"]
+        options = WITHOUT_AUTOLOAD
 
     ran = _run([sys.executable, "-m", "pytest", "-q", *options, "test_plugins.py"], tmp_path, environment)
 
     assert ran.returncode == 0, ran.stdout
     assert "1 passed" in ran.stdout
+    assert "warning" not in ran.stdout
+
+
+def test_suite_collects_without_the_extras() -> None:
+    """`pip install -e . && pytest -m correctness` is enough on a host that has its own torch."""
+    extras = [Requirement(text).name for text in PROJECT["project"]["optional-dependencies"]["test"]]
+    arguments = [*WITHOUT_AUTOLOAD, "--collect-only", "-q", "tests/harness"]
+    collect = (
+        f"import sys; sys.modules.update(dict.fromkeys({extras}))\n"
+        f"import pytest; sys.exit(pytest.main({arguments}))"
+    )
+    ran = _run([sys.executable, "-c", collect], ROOT, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    assert ran.returncode == 0, ran.stdout[-2000:]
 
 
 # `make` and CI, with a Python that records what it is asked for and installs nothing
@@ -176,7 +192,12 @@ def _run(
     command: list[str], folder: Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command without the settings of the make and pytest that this test runs under."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "PYTEST_"))}
+    settings = re.findall(r"^(\w+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in settings and not name.startswith(("MAKE", "MFLAGS", "PYTEST_"))
+    }
     return subprocess.run(
         command,
         cwd=folder,

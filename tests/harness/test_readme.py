@@ -20,7 +20,6 @@ CODE = [*re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", README, flags=re
 CODE += [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
 
 FAMILY_FILE = "kernels/rms_norm.py"
-LINE = '    "rms_norm"'
 
 
 def block(start: str) -> str:
@@ -53,11 +52,12 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("conftest.py", "pytest.ini", "tests/test_correctness.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / FAMILY_FILE).write_text(block('"""RMS norm'))
+    shown = block('     "flash_attention"').splitlines(keepends=True)
+    before = "".join(line[1:] for line in shown if line[0] == " ")
     listing = tmp_path / "kernels/__init__.py"
-    before = listing.read_text()
-    assert before.count("\n)\n") == 1  # the end of FAMILIES
-    listing.write_text(before.replace("\n)\n", f"\n{block(LINE)})\n"))
-    assert len(listing.read_text().splitlines()) == len(before.splitlines()) + 1
+    assert listing.read_text().count(before) == 1
+    assert len(shown) == len(before.splitlines()) + 1
+    listing.write_text(listing.read_text().replace(before, "".join(line[1:] for line in shown)))
     return tmp_path
 
 

@@ -2,17 +2,19 @@
 
 import math
 
+import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tilecheck.regions import Region, chunks, region, starts
+
+hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
+st = hypothesis.strategies
 
 SHAPES = st.lists(st.integers(0, 6), max_size=4)
 
 
-@given(shape=SHAPES, limit=st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
+@hypothesis.given(shape=SHAPES, limit=st.integers(1, 40))
+@hypothesis.settings(max_examples=100, deadline=None)
 def test_chunks_cover_every_element_once_in_order_and_within_the_limit(shape, limit):
     numbers = torch.arange(math.prod(shape)).reshape(shape)
     parts = [numbers[where] for where in chunks(shape, limit)]
@@ -20,8 +22,8 @@ def test_chunks_cover_every_element_once_in_order_and_within_the_limit(shape, li
     assert all(part.numel() <= limit for part in parts)
 
 
-@given(shape=SHAPES, limit=st.integers(1, 40), seed=st.integers(0, 2**32), share=st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
+@hypothesis.given(shape=SHAPES, limit=st.integers(1, 40), seed=st.integers(0, 2**32), share=st.floats(0, 1))
+@hypothesis.settings(max_examples=100, deadline=None)
 def test_a_region_of_chunks_is_that_of_the_whole(shape, limit, seed, share):
     mask = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < share
     found = Region(tuple(shape))

@@ -5,10 +5,7 @@ Both know it as `tilecheck.plugin`, as pytest refuses one module under two names
 whose configuration names no specs (`tilecheck_specs`).
 """
 
-from tilecheck.plugin.checking import Checker
-from tilecheck.plugin.rows import KernelCase
-
-__all__ = ["Checker", "KernelCase"]
+import pytest
 
 pytest_plugins = (
     "tilecheck.plugin.workers",  # before anything that could use CUDA
@@ -26,3 +23,11 @@ pytest_plugins = (
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
 )
+
+# The imports below come before pytest loads these as plugins, and it would warn that it cannot rewrite them.
+pytest.register_assert_rewrite(*pytest_plugins)
+
+from tilecheck.plugin.checking import Checker  # noqa: E402
+from tilecheck.plugin.rows import KernelCase  # noqa: E402
+
+__all__ = ["Checker", "KernelCase"]
