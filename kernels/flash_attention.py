@@ -365,7 +365,7 @@ CASES = (
     *rows(BOTH, "special-causal", _dims(200), "NaN and infinity spread as far as seen", CAUSAL, "special"),
     # Under every schedule of the grid.
     *rows(F16, "grid-tails", _dims(100, 217, 64, 1, 2, 1), "2 to 14 tiles of keys, with tails", CAUSAL),
-    *rows(B16, "grid-whole", _dims(192, 192, 96, 2, 6), "1 to 12 whole tiles of keys", FULL),
+    *rows(B16, "grid-whole", _dims(96, 192, 96, 2, 3), "1 to 12 whole tiles of keys", FULL),
     # Model shapes.
     *rows(BOTH, "model-4x32x512", _dims(512, None, 128, 4, 32), "model shape, short", FULL),
     *rows(BOTH, "model-2x32x2048-causal", _dims(2048, None, 128, 2, 32), "model shape, prefill", CAUSAL),
@@ -384,8 +384,8 @@ DRAWS = {
 }
 
 GRID = {
-    "block_m": (32, 48, 64, 96, 128, 192, 256),
-    "block_n": (16, 48, 64, 80, 96, 192),
+    "block_m": (32, 64, 96, 128, 192, 256),
+    "block_n": (16, 48, 64, 80, 192),
     "stages": (0, 1, 2, 3, 4),
     "threads": (64, 96, 128, 192, 256, 384, 512),
     "pass_configs": (

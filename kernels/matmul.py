@@ -306,7 +306,8 @@ CASES = (
     *_rows("overflow", FP16, "nn", 64, 64, 64, "past 65504 results are infinite", "overflowing"),
     # Under every schedule of the grid.
     *_rows("grid-tails", FP16, "nn", 200, 328, 200, "3 to 7 trips; tails, as bulk copies cut them"),
-    *_rows("grid-whole", BF16 + FP32, "nt", 384, 384, 80, "1 to 4 trips; more blocks than multiprocessors"),
+    *_rows("grid-whole", BF16, "nt", 384, 384, 80, "1 to 3 trips; more blocks than multiprocessors"),
+    *_rows("grid-trips", FP32, "tn", 192, 384, 216, "3 to 9 trips; block_k that only tf32 can have"),
     # Model shapes.
     *_rows("llama8b-up", HALF, "nn", 4096, 14336, 4096, "Llama-3-8B, up projection, prefill"),
     *_rows("llama8b-up-nt", BF16, "nt", 4096, 14336, 4096, "the same, weights as torch stores them"),
@@ -347,5 +348,5 @@ SPEC = KernelSpec(
     draws={"counting": counting, "overflowing": overflowing},
     vendor={"cublas": cublas},
     grid=GRID,
-    grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-whole-fp32"),
+    grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-trips-fp32"),
 )

@@ -270,8 +270,8 @@ CASES = (
     *rows(F16, "integers", {"M": 4, "N": 400}, "several maxima", draw="integers"),
     *rows(F32, "cancelling", {"M": 4, "N": 400}, "weights within a factor of 20", draw="cancelling"),
     # Under every schedule of the grid: one pass, or online, by the chunk.
-    *rows(F16, "grid-tails", {"M": 149, "N": 427}, "blocks with a row or column too few"),
-    *rows(F32, "grid-whole", {"M": 192, "N": 768}, "1 to 24 whole chunks; more blocks than an H200 runs"),
+    *rows(F16, "grid-tails", {"M": 149, "N": 297}, "blocks with a row or column too few; many blocks"),
+    *rows(F32, "grid-whole", {"M": 64, "N": 384}, "1 to 12 whole chunks"),
     # Model shapes.
     *rows(HALVES, "vocabulary", {"M": 4, "N": 102400}, "logits of a vocabulary of 102400, for 4 tokens"),
     *rows(ALL, "attention-32k", {"M": 8192, "N": 32768}, "attention weights over 32k keys"),

@@ -14,9 +14,8 @@ from tilecheck.conformance import run
 from tilecheck.device import Device
 from tilecheck.launch import compile_target
 from tilecheck.program import build_program
+from tilecheck.schedules import Grid
 from tilecheck.spec import Case
-
-pytestmark = pytest.mark.correctness
 
 FLAGS = {"trans_a": False, "trans_b": False}
 HALF = Case("half", {"M": 512, "N": 512, "K": 512}, "float16", FLAGS, "any")
@@ -26,6 +25,7 @@ TALL = Case("tall", {"M": 2**20 + 1, "N": 64, "K": 64}, "float16", FLAGS, "too m
 NO_LOADERS = {"tl.disable_warp_specialized": True}
 
 
+@pytest.mark.correctness
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("id", ["trips-9-fp16", "tt-aligned-bf16", "aligned-tails-fp32"])
 def test_stages_change_no_bit(id: str, stages: int, tilecheck_device: Device) -> None:
@@ -36,6 +36,16 @@ def test_stages_change_no_bit(id: str, stages: int, tilecheck_device: Device) ->
     assert torch.equal(piped, plain)
 
 
+def test_grid_has_trip_counts_around_the_depth_of_the_pipeline() -> None:
+    hopper, tried = arch("sm_90a"), set()
+    for case in map(SPEC.case, SPEC.grid_cases):
+        for schedule in (variant.schedule for variant in Grid(SPEC, case, hopper).pairwise()):
+            tried.add((schedule.stages, -(-case.dims["K"] // schedule.block_k)))
+    wanted = {(s, trips) for s in (1, 2, 3, 4) for trips in (1, 2, 2 * s - 1, 2 * s + 1)}
+    assert not wanted - tried
+
+
+@pytest.mark.correctness
 @pytest.mark.parametrize("swizzle", [1, 2, 10])
 def test_order_of_blocks_changes_no_bit(swizzle: int, tilecheck_device: Device) -> None:
     case = SPEC.case("last-panel-fp16")
@@ -45,6 +55,7 @@ def test_order_of_blocks_changes_no_bit(swizzle: int, tilecheck_device: Device) 
     assert torch.equal(swizzled, plain)
 
 
+@pytest.mark.correctness
 @pytest.mark.parametrize("id", ["all-over-fp16", "nt-tails-fp16", "tn-tails-fp32", "tt-aligned-fp32"])
 def test_integers_are_exact_and_products_add_up(id: str, tilecheck_device: Device) -> None:
     case = SPEC.case(id)
@@ -61,6 +72,7 @@ def test_integers_are_exact_and_products_add_up(id: str, tilecheck_device: Devic
     assert torch.equal(product(left + right), product(left) + product(right))
 
 
+@pytest.mark.correctness
 @pytest.mark.parametrize("id", ["all-over-bf16", "aligned-tails-bf16", "primes-fp32"])
 def test_powers_of_two_scale_every_bit(id: str, tilecheck_device: Device) -> None:
     case = SPEC.case(id)
@@ -70,6 +82,7 @@ def test_powers_of_two_scale_every_bit(id: str, tilecheck_device: Device) -> Non
     assert torch.equal(run(SPEC, case, tilecheck_device, {"A": -8 * A})["C"], -8 * once)
 
 
+@pytest.mark.correctness
 @pytest.mark.parametrize("id", ["all-over-fp16", "aligned-tails-bf16", "tn-tails-fp16"])
 def test_identity_gives_the_other_operand(id: str, tilecheck_device: Device) -> None:
     case = SPEC.case(id)
@@ -83,6 +96,7 @@ def test_identity_gives_the_other_operand(id: str, tilecheck_device: Device) -> 
     assert not C[:, width:].any()
 
 
+@pytest.mark.correctness
 @pytest.mark.parametrize(
     ("schedule", "case", "name", "pass_configs", "reason"),
     [
@@ -120,6 +134,7 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
         SPEC.check_schedule(schedule, case, arch(name), pass_configs)
 
 
+@pytest.mark.correctness
 @pytest.mark.parametrize(
     ("schedule", "case", "name", "pass_configs"),
     [
