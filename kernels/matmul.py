@@ -17,6 +17,7 @@ multiples of 16 bytes; else by cp.async or plain loads. On Hopper, tiles of 64 r
 type multiply through wgmma, all others through mma.sync.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -246,6 +247,20 @@ def overflowing(A: torch.Tensor, K: int) -> dict[str, torch.Tensor]:
     return {"A": A * (32752 / max(K, 1) ** 0.5)}
 
 
+def wide_range(A: torch.Tensor, B: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A past fp16's largest number, B below its smallest: neither may go through fp16."""
+    return {"A": A * 2.0**20, "B": B * 2.0**-30}
+
+
+def special_values(A: torch.Tensor, B: torch.Tensor) -> dict[str, torch.Tensor]:
+    """NaN and infinity in two rows of A, infinity in a column of B: each spoils its row or column of C."""
+    A, B = A.clone(), B.clone()
+    A[A.shape[0] // 2, A.shape[1] // 3] = math.nan
+    A[A.shape[0] // 3, A.shape[1] // 2] = math.inf
+    B[B.shape[0] // 4, B.shape[1] // 2] = -math.inf
+    return {"A": A, "B": B}
+
+
 FP16, BF16, FP32 = ("float16",), ("bfloat16",), ("float32",)
 HALF, ALL = FP16 + BF16, FP16 + BF16 + FP32
 
@@ -304,6 +319,8 @@ CASES = (
     *_rows("one-hot-tt", FP16, "tt", 65, 66, 67, "a lost k shows, both transposed", "one-hot"),
     *_rows("cancelling", ALL, "nn", 64, 64, 256, "sums near zero of large products", "cancelling"),
     *_rows("overflow", FP16, "nn", 64, 64, 64, "past 65504 results are infinite", "overflowing"),
+    *_rows("wide-range", BF16 + FP32, "nn", 64, 64, 64, "values that fp16 cannot hold", "wide-range"),
+    *_rows("special", ALL, "nn", 65, 72, 70, "NaN and infinity spread along a row or column", "special"),
     # Under every schedule of the grid.
     *_rows("grid-tails", FP16, "nn", 200, 328, 200, "3 to 7 trips; tails, as bulk copies cut them"),
     *_rows("grid-whole", BF16 + FP32, "nt", 384, 384, 80, "1 to 4 trips; more blocks than multiprocessors"),
@@ -340,11 +357,17 @@ SPEC = KernelSpec(
     name="matmul",
     program=program,
     reference=reference,
+    outputs=("C",),
     cases=CASES,
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={"counting": counting, "overflowing": overflowing},
+    draws={
+        "counting": counting,
+        "overflowing": overflowing,
+        "wide-range": wide_range,
+        "special": special_values,
+    },
     vendor={"cublas": cublas},
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-whole-fp32"),
