@@ -340,11 +340,11 @@ for i, j in T.Parallel(block_m, block_n):
     ),
     _mutant(
         id="sum-once-in-fp16",
-        why="the sum is rounded to fp16 once, after the fourth trip, as between the halves of a split K",
+        why="the sum is rounded to fp16 once, halfway, as between the halves of a split K",
         changes={
             GEMM: f"""\
 {GEMM}
-if k == 3:
+if k + 1 == T.ceildiv(K, block_k) // 2:
     for i, j in T.Parallel(block_m, block_n):
         C_local[i, j] = T.cast(T.cast(C_local[i, j], "float16"), "float32")"""
         },
@@ -360,7 +360,7 @@ if dtype == "float32":
         A_shared[i, j] = T.reinterpret(T.reinterpret(A_shared[i, j], "int32") & -16384, "float32")
 {GEMM}"""
         },
-        first=("one-tile-fp32",),
+        first=("powers-of-two-fp32",),
     ),
     _mutant(
         id="b-cut-one-bit-short-of-tf32",

@@ -204,8 +204,12 @@ A_local[i] = T.if_then_else(T.abs(A_local[i]) < T.cast(smallest, dtype), T.cast(
     ),
     _mutant(
         id="negative-zero-lost",
-        why="adding +0 turns -0 into +0",
-        changes={"A_local[i] += B_local[i]": "A_local[i] = A_local[i] + B_local[i] + T.cast(0, dtype)"},
+        why="-0 becomes +0",
+        changes={
+            "A_local[i] += B_local[i]": """\
+A_local[i] += B_local[i]
+A_local[i] = T.if_then_else(A_local[i] == 0, T.cast(0, dtype), A_local[i])"""
+        },
         first=("special-bf16",),
     ),
 )
