@@ -280,6 +280,13 @@ def attention_sink(Q, K, V, dtype):
     return {"Q": Q, "K": K, "V": V.abs() + 1}
 
 
+def creeping_scores(Q, K, V):
+    """Scores rise by 2^-19 a key, so that 16 bits round every rescaling to 1; values are 1, then -1."""
+    V = torch.ones_like(V)
+    V[:, :, V.shape[2] // 2 :] = -1
+    return {**_ramp(torch.zeros_like(Q), torch.zeros_like(K), step=2.0**-19), "V": V}
+
+
 def large_scores(Q):
     return {"Q": Q * 32}
 
@@ -357,6 +364,7 @@ CASES = (
     *rows(F16, "rising", _dims(100, 600), "every tile rescales", FULL, "rising"),
     *rows(B16, "rising-causal", _dims(300), "every tile rescales", CAUSAL, "rising"),
     *rows(BOTH, "sink", _dims(16, 4000), "sums in 16 bits", FULL, "sink"),
+    *rows(F16, "creeping", _dims(16, 4096), "rescaling in 16 bits", FULL, "creeping"),
     *rows(BOTH, "large-scores", _dims(140), "scores in the tens", FULL, "large-scores"),
     *rows(F16, "huge-scores", _dims(140), "scores in the ten thousands", CAUSAL, "huge-scores"),
     *rows(F16, "one-hot", _dims(130), "queries that pick a column of the keys", FULL, "one-hot"),
@@ -378,6 +386,7 @@ DRAWS = {
     "last-key": last_key_dominates,
     "rising": rising_scores,
     "sink": attention_sink,
+    "creeping": creeping_scores,
     "large-scores": large_scores,
     "huge-scores": huge_scores,
     "special": special_values,
@@ -400,6 +409,7 @@ SPEC = KernelSpec(
     name="flash_attention",
     program=program,
     reference=reference,
+    outputs=("Out",),
     cases=CASES,
     default_schedule=default_schedule,
     legal=legal,

@@ -17,6 +17,7 @@ multiples of 16 bytes; else by cp.async or plain loads. On Hopper, tiles of 64 r
 type multiply through wgmma, all others through mma.sync.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -194,15 +195,13 @@ def product_terms(a: torch.Tensor, b: torch.Tensor, dtype: str) -> tuple[Term, .
         return (accumulation,)
     # Cut to tf32, an operand loses up to 2^-10 of itself, or nothing if it has no bits to lose. What all lose
     # alike scales the sum. The rest varies like random numbers, for a product by a standard deviation of
-    # 0.29 * 2^-10 an operand, and adds up as the root of the squares; 2.1 * 2^-10 is 7 deviations.
+    # 0.29 * 2^-10 an operand, and adds up as the root of the squares; 2.1 * 2^-10 is 7 deviations. Short
+    # sums cannot lose that much: what they can, and half of it to spare, is less.
     a_cut, b_cut = _more_than_tf32(a), _more_than_tf32(b)
     alike = (a_cut @ b).abs() + (a @ b_cut).abs()
     varied = (a_cut.square() @ b.square() + a.square() @ b_cut.square()).sqrt()
-    return (
-        accumulation,
-        Term("operands cut to tf32, alike", 2.0**-10, alike),
-        Term("operands cut to tf32, varied", 2.1 * 2.0**-10, varied),
-    )
+    most = a_cut.abs() @ b.abs() + a.abs() @ b_cut.abs()
+    return accumulation, Term("operands cut to tf32", 2.0**-10, torch.minimum(alike + 2.1 * varied, 1.5 * most))
 
 
 def _more_than_tf32(x: torch.Tensor) -> torch.Tensor:
@@ -244,6 +243,26 @@ def counting(A: torch.Tensor, B: torch.Tensor, K: int, rng: torch.Generator) -> 
 def overflowing(A: torch.Tensor, K: int) -> dict[str, torch.Tensor]:
     """A so large that the standard deviation of C is half of fp16's largest number: some of C is infinite."""
     return {"A": A * (32752 / max(K, 1) ** 0.5)}
+
+
+def powers_of_two(B: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+    """B of powers of two: products have the bits of A, and one is lost where A loses one."""
+    signs = torch.randint(0, 2, B.shape, generator=rng) * 2 - 1
+    return {"B": signs * 2.0 ** torch.randint(-2, 3, B.shape, generator=rng)}
+
+
+def wide_range(A: torch.Tensor, B: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A past fp16's largest number, B below its smallest: neither may go through fp16."""
+    return {"A": A * 2.0**20, "B": B * 2.0**-30}
+
+
+def special_values(A: torch.Tensor, B: torch.Tensor) -> dict[str, torch.Tensor]:
+    """NaN and infinity in two rows of A, infinity in a column of B: each spoils its row or column of C."""
+    A, B = A.clone(), B.clone()
+    A[A.shape[0] // 2, A.shape[1] // 3] = math.nan
+    A[A.shape[0] // 3, A.shape[1] // 2] = math.inf
+    B[B.shape[0] // 4, B.shape[1] // 2] = -math.inf
+    return {"A": A, "B": B}
 
 
 FP16, BF16, FP32 = ("float16",), ("bfloat16",), ("float32",)
@@ -304,6 +323,9 @@ CASES = (
     *_rows("one-hot-tt", FP16, "tt", 65, 66, 67, "a lost k shows, both transposed", "one-hot"),
     *_rows("cancelling", ALL, "nn", 64, 64, 256, "sums near zero of large products", "cancelling"),
     *_rows("overflow", FP16, "nn", 64, 64, 64, "past 65504 results are infinite", "overflowing"),
+    *_rows("powers-of-two", FP32, "nn", 64, 64, 1, "A keeps all bits of tf32", "powers-of-two"),
+    *_rows("wide-range", BF16 + FP32, "nn", 64, 64, 64, "values that fp16 cannot hold", "wide-range"),
+    *_rows("special", ALL, "nn", 65, 72, 70, "NaN and infinity spread along a row or column", "special"),
     # Under every schedule of the grid.
     *_rows("grid-tails", FP16, "nn", 200, 328, 200, "3 to 7 trips; tails, as bulk copies cut them"),
     *_rows("grid-whole", BF16, "nt", 384, 384, 80, "1 to 3 trips; more blocks than multiprocessors"),
@@ -341,11 +363,18 @@ SPEC = KernelSpec(
     name="matmul",
     program=program,
     reference=reference,
+    outputs=("C",),
     cases=CASES,
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={"counting": counting, "overflowing": overflowing},
+    draws={
+        "counting": counting,
+        "overflowing": overflowing,
+        "powers-of-two": powers_of_two,
+        "wide-range": wide_range,
+        "special": special_values,
+    },
     vendor={"cublas": cublas},
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-trips-fp32"),

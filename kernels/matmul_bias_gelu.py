@@ -136,6 +136,15 @@ def bias_only(A: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"A": torch.zeros_like(A)}
 
 
+def special_values(A: torch.Tensor, bias: torch.Tensor) -> dict[str, torch.Tensor]:
+    """NaN and infinity in two rows of A, and in two places of the bias: each spoils its row or column of C."""
+    A, bias = A.clone(), bias.clone()
+    A[A.shape[0] // 2, A.shape[1] // 3] = math.nan
+    A[A.shape[0] // 3, A.shape[1] // 2] = math.inf
+    bias[0], bias[-1] = math.nan, -math.inf
+    return {"A": A, "bias": bias}
+
+
 def _rows(
     id: str,
     dtypes: tuple[str, ...],
@@ -176,6 +185,8 @@ CASES = (
     *_rows("bias-only", ALL, "none", 66, 130, 64, "GELU of the right bias, to the last bit", "bias-only"),
     *_rows("bias-only-tanh", ALL, "tanh", 66, 130, 64, "the same in tanh form", "bias-only"),
     *_rows("cancelling", FP16, "none", 64, 64, 256, "sums near zero of large products", "cancelling"),
+    *_rows("special", ALL, "none", 65, 72, 70, "NaN and infinity spread along a row or column", "special"),
+    *_rows("special-tanh", FP16, "tanh", 65, 72, 70, "the same in tanh form", "special"),
     # Under every schedule of the grid.
     *_rows("grid-tails-tanh", BF16, "tanh", 104, 168, 136, "2 to 5 trips; tails, as bulk copies cut them"),
     *_rows("grid-whole", FP16, "none", 192, 384, 80, "1, 2 and 3 trips"),
@@ -202,11 +213,12 @@ SPEC = KernelSpec(
     name="matmul_bias_gelu",
     program=program,
     reference=reference,
+    outputs=("C",),
     cases=CASES,
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={"around-zero": around_zero, "in-the-dip": in_the_dip, "bias-only": bias_only},
+    draws={"around-zero": around_zero, "in-the-dip": in_the_dip, "bias-only": bias_only, "special": special_values},
     vendor={"eager": eager, "compiled": compiled, "cublaslt": cublaslt},
     grid=GRID,
     grid_cases=("grid-tails-tanh-bf16", "grid-whole-fp16"),

@@ -10,6 +10,7 @@ thread accesses 16 bytes at a time, its neighbour the next 16; else the widest u
 length. Past the end, loads give zero and stores do nothing.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -88,6 +89,16 @@ def halfway(N: int, dtype: str, rng: torch.Generator) -> dict[str, torch.Tensor]
     return {"A": integers.to(torch_dtype), "B": torch.full((N,), 0.5, dtype=torch_dtype)}
 
 
+def special_pairs(N: int, dtype: str) -> dict[str, torch.Tensor]:
+    """Every pair of two zeros, ones, infinities, NaN, the largest, the smallest and the smallest normal numbers."""
+    kind = dtype_named(dtype)
+    sizes = [0.0, 1.0, kind.smallest_normal, 2 * kind.unit * kind.smallest_normal, kind.largest, math.inf]
+    values = torch.tensor([math.nan, *sizes, *(-size for size in sizes)], dtype=torch.float64)
+    at = torch.arange(N)
+    a, b = values[at % len(values)], values[at // len(values) % len(values)]
+    return {"A": a.to(getattr(torch, dtype)), "B": b.to(getattr(torch, dtype))}
+
+
 HALF = ("float16", "bfloat16")
 ALL = ("float32", *HALF)
 
@@ -113,6 +124,7 @@ CASES = (
     *_rows("cancelling", ALL, 999, "small differences of large numbers", "cancelling"),
     *_rows("grid-tails", ("float16",), 30011, "prime; more blocks than multiprocessors, by most schedules"),
     *_rows("grid-whole", ("float32",), 61440, "whole blocks of each size of the grid"),
+    *_rows("special", ALL, 169, "NaN, infinities, overflow, denormals and -0 as IEEE 754 has them", "special"),
     *_rows("million-odd", ("float16",), 2**20 + 1, "two accesses a thread, and a tail of one"),
     *_rows("2e20", ALL, 2**20, "fits in L2"),
     *_rows("2e24", ALL, 2**24, "larger than L2"),
@@ -129,11 +141,12 @@ SPEC = KernelSpec(
     name="vector_add",
     program=program,
     reference=reference,
+    outputs=("C",),
     cases=CASES,
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={"halfway": halfway},
+    draws={"halfway": halfway, "special": special_pairs},
     vendor={"torch": eager},
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-fp32"),

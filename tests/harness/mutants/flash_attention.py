@@ -91,7 +91,7 @@ MUTANTS = (
         id="diagonal-of-the-tile",
         why="the mask compares places within the tile",
         changes={SEEN: "seen = j < visible(i)"},
-        first=("len-257-causal-bf16",),
+        first=("len-129-fp16",),
     ),
     _mutant(
         id="mask-transposed",
@@ -353,9 +353,9 @@ for i, j in T.Parallel(block_m, block_n):
         first=("len-256-fp16",),
     ),
     _mutant(
-        id="total-of-rounded-scores",
+        id="total-of-scores",
         why="the sum is taken before the exponential",
-        changes={KEEP_TOP: f"{KEEP_TOP}\n{SUM}", f"{SUM}\n": "\n"},
+        changes={KEEP_TOP: f"{KEEP_TOP}\n{SUM}", SUM: ""},
         first=("len-64-fp16",),
     ),
     _mutant(
@@ -394,7 +394,7 @@ if k == T.ceildiv(keys, block_n) - 1:
         id="output-rounded-between-tiles",
         why="the output is rounded to 16 bits once a tile",
         changes={FOLLOW: 'out[i, j] = T.cast(T.cast(out[i, j] * rescale[i], dtype), "float32")'},
-        first=("rising-fp16",),
+        first=("sink-fp16",),
     ),
     _mutant(
         id="total-in-16-bits",
@@ -419,7 +419,26 @@ for i, j in T.Parallel(block_m, block_n):
         id="rescale-in-16-bits",
         why="the factor of the rescaling is rounded",
         changes={RESCALE: 'rescale[i] = T.cast(T.cast(T.exp2((old_top[i] - top[i]) * scale), dtype), "float32")'},
-        first=("rising-fp16",),
+        first=("creeping-fp16",),
+    ),
+    _mutant(
+        id="rescaled-only-when-worthwhile",
+        why="a small rise of the maximum rescales nothing, though the new tile is measured against it",
+        changes={RESCALE: f"{RESCALE}\nrescale[i] = T.if_then_else(rescale[i] > 0.999, 1.0, rescale[i])"},
+        first=("creeping-fp16",),
+    ),
+    _mutant(
+        id="queries-scaled-in-16-bits",
+        why="the scale is multiplied into Q, which is rounded again",
+        changes={
+            LOAD_Q: f"""\
+{LOAD_Q}
+for i, j in T.Parallel(block_m, head_dim):
+    q_shared[i, j] = T.cast(T.cast(q_shared[i, j], "float32") * scale, dtype)""",
+            WEIGH: "scores[i, j] = T.exp2(scores[i, j] - top[i])",
+            RESCALE: "rescale[i] = T.exp2(old_top[i] - top[i])",
+        },
+        first=("large-scores-fp16",),
     ),
     _mutant(
         id="weights-in-bf16",

@@ -49,7 +49,7 @@ MUTANTS = (
         id="rows-of-the-wrong-tile-height",
         why="tiles of A start at multiples of block_n",
         changes={LOAD_A: LOAD_A.replace("by * block_m", "by * block_n")},
-        first=(),
+        first=("grid-tails-fp16/",),
     ),
     _mutant(
         id="columns-of-the-wrong-tile-width",
@@ -336,7 +336,54 @@ for i, j in T.Parallel(block_m, block_n):
             "T.alloc_shared(a_tile, dtype)": 'T.alloc_shared(a_tile, "float16")',
             "T.alloc_shared(b_tile, dtype)": 'T.alloc_shared(b_tile, "float16")',
         },
-        first=(),
+        first=("wide-range-fp32",),
+    ),
+    _mutant(
+        id="sum-once-in-fp16",
+        why="the sum is rounded to fp16 once, halfway, as between the halves of a split K",
+        changes={
+            GEMM: f"""\
+{GEMM}
+if k + 1 == T.ceildiv(K, block_k) // 2:
+    for i, j in T.Parallel(block_m, block_n):
+        C_local[i, j] = T.cast(T.cast(C_local[i, j], "float16"), "float32")"""
+        },
+        first=("counting-fp32",),
+    ),
+    _mutant(
+        id="a-cut-one-bit-short-of-tf32",
+        why="A keeps 10 significant bits",
+        changes={
+            GEMM: f"""\
+if dtype == "float32":
+    for i, j in T.Parallel(*a_tile):
+        A_shared[i, j] = T.reinterpret(T.reinterpret(A_shared[i, j], "int32") & -16384, "float32")
+{GEMM}"""
+        },
+        first=("powers-of-two-fp32",),
+    ),
+    _mutant(
+        id="b-cut-one-bit-short-of-tf32",
+        why="B keeps 10 significant bits",
+        changes={
+            GEMM: f"""\
+if dtype == "float32":
+    for i, j in T.Parallel(*b_tile):
+        B_shared[i, j] = T.reinterpret(T.reinterpret(B_shared[i, j], "int32") & -16384, "float32")
+{GEMM}"""
+        },
+        first=("one-hot-fp32",),
+    ),
+    _mutant(
+        id="result-cut",
+        why="C is rounded to zero, not to the nearest",
+        changes={
+            STORE: f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = T.reinterpret(T.reinterpret(C_local[i, j], "int32") & -8192, "float32")
+{STORE}"""
+        },
+        first=("one-tile-fp16",),
     ),
     _mutant(
         id="a-rounded-to-bf16",
@@ -402,7 +449,7 @@ for i, j in T.Parallel(block_m, block_n):
     C_local[i, j] = T.max(C_local[i, j], -T.infinity("float32"))
 {STORE}"""
         },
-        first=(),
+        first=("special-fp16",),
     ),
     _mutant(
         id="small-results-flushed",
@@ -413,7 +460,7 @@ for i, j in T.Parallel(block_m, block_n):
     C_local[i, j] = T.if_then_else(T.abs(C_local[i, j]) < 2**-14, 0.0, C_local[i, j])
 {STORE}"""
         },
-        first=("k-one-fp16",),
+        first=("last-panel-fp16",),
     ),
     _mutant(
         id="adds-to-the-output",

@@ -168,7 +168,7 @@ MUTANTS = (
         id="tanh-coefficient-cut",
         why="0.0447 for 0.044715",
         changes={TANH: TANH.replace("0.044715", "0.0447")},
-        first=("one-tile-tanh-fp32",),
+        first=("bias-only-tanh-fp32",),
     ),
     _mutant(
         id="tanh-of-the-square",
@@ -180,7 +180,7 @@ MUTANTS = (
         id="root-of-two-over-pi-cut",
         why="0.7979 for 0.79788456",
         changes={TANH: TANH.replace("math.sqrt(2 / math.pi)", "0.7979")},
-        first=("one-tile-tanh-fp32",),
+        first=("bias-only-tanh-fp32",),
     ),
     _mutant(
         id="relu",
@@ -213,7 +213,7 @@ MUTANTS = (
         id="nan-hidden",
         why="fmax with -inf turns NaN into -inf",
         changes={GELU: f'{GELU}\nC_local[i, j] = T.max(C_local[i, j], -T.infinity("float32"))'},
-        first=(),
+        first=("special-fp16",),
     ),
     # The product.
     _mutant(
@@ -244,7 +244,7 @@ for j in T.Parallel(block_n):
         id="accumulated-in-fp16",
         why="the sum is rounded to fp16 after each instruction",
         changes={'(block_m, block_n), "float32"': '(block_m, block_n), "float16"'},
-        first=("trips-9-tanh-bf16",),
+        first=("far-fp16",),
     ),
     _mutant(
         id="not-cleared",

@@ -181,7 +181,7 @@ A_local[i] = T.cast(total * (1 + 2**-20), dtype)"""
         changes={
             "A_local[i] += B_local[i]": "A_local[i] = T.max(A_local[i] + B_local[i], -T.infinity(dtype))"
         },
-        first=(),
+        first=("special-fp32",),
     ),
     _mutant(
         id="infinity-clamped",
@@ -189,7 +189,7 @@ A_local[i] = T.cast(total * (1 + 2**-20), dtype)"""
         changes={
             "A_local[i] += B_local[i]": "A_local[i] = T.min(A_local[i] + B_local[i], T.max_value(dtype))"
         },
-        first=(),
+        first=("special-fp32",),
     ),
     _mutant(
         id="denormals-flushed",
@@ -200,12 +200,16 @@ A_local[i] += B_local[i]
 smallest = 2.0**-14 if dtype == "float16" else 2.0**-126
 A_local[i] = T.if_then_else(T.abs(A_local[i]) < T.cast(smallest, dtype), T.cast(0, dtype), A_local[i])"""
         },
-        first=(),
+        first=("special-fp16",),
     ),
     _mutant(
         id="negative-zero-lost",
-        why="adding +0 turns -0 into +0",
-        changes={"A_local[i] += B_local[i]": "A_local[i] = A_local[i] + B_local[i] + T.cast(0, dtype)"},
-        first=(),
+        why="-0 becomes +0",
+        changes={
+            "A_local[i] += B_local[i]": """\
+A_local[i] += B_local[i]
+A_local[i] = T.if_then_else(A_local[i] == 0, T.cast(0, dtype), A_local[i])"""
+        },
+        first=("special-bf16",),
     ),
 )
