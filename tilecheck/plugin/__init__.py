@@ -15,6 +15,7 @@ pytest_plugins = (
     "tilecheck.plugin.header",
     "tilecheck.plugin.parametrization",
     "tilecheck.plugin.limits",
+    "tilecheck.plugin.expected",
     "tilecheck.plugin.timelimit",
     "tilecheck.plugin.memory",
     "tilecheck.plugin.lost",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tilecheck.ledger import DANGEROUS
+from tilecheck.plugin.expected import known_of
 from tilecheck.plugin.options import option
 from tilecheck.plugin.repeat import repeat_command
 from tilecheck.plugin.rows import KernelCase
@@ -14,6 +16,7 @@ from tilecheck.plugin.rows import KernelCase
 if TYPE_CHECKING:
     from tilecheck.conformance import Outcome
     from tilecheck.device import Device
+    from tilecheck.spec import Case, KernelSpec
 
 RECORD = "tilecheck"
 """Name of the user property of a test's report that holds its `Record`, as JSON."""
@@ -51,16 +54,39 @@ class Checker:
         return f"<{type(self).__name__} on {self.device.describe()}>"
 
     def conformance(self, row: KernelCase) -> None:
-        """The kernel's outputs are those of its reference, within the bound, and it touches nothing else."""
+        """The kernel's outputs are those of its reference, within the bound, and it touches nothing else.
+
+        A kernel that is known to hang or die (`tilecheck.ledger`) runs in a process of its own.
+        """
         __tracebackhide__ = True
         from tilecheck.conformance import Mismatch, check
 
+        known = known_of(self._item)
+        if known and known.symptom in DANGEROUS:
+            self.isolated(row, *self._item.config.getini("tilecheck_specs"))
+            return
         try:
             outcome = self._called(check, row, schedule=row.schedule, pass_configs=row.pass_configs)
         except Mismatch as mismatch:
             self._record(row, mismatch.outcome)
             raise
         self._record(row, outcome)
+
+    def isolated(self, row: KernelCase, *modules: str) -> None:
+        """As `conformance`, on a GPU in a process of its own, which may hang or die; nothing is recorded.
+
+        modules: that hold the row's spec, as the ini option `tilecheck_specs` names them.
+        """
+        __tracebackhide__ = True
+        from tilecheck.conformance import check
+        from tilecheck.isolation import check_isolated
+
+        def in_child(spec: "KernelSpec", case: "Case", device: "Device", **given: Any) -> None:
+            del given["repeat"]
+            check_isolated(modules, spec.test_id(case), device=device.name, **given)
+
+        run = check if self.device.name == "simulator" else in_child
+        self._called(run, row, schedule=row.schedule, pass_configs=row.pass_configs)
 
     def agreement(self, row: KernelCase) -> None:
         """The simulator and this run's device give the same outputs for the same inputs, within the bound."""
@@ -82,6 +108,7 @@ class Checker:
         from tilecheck.conformance import Mismatch
         from tilecheck.device import DeviceError
         from tilecheck.differential import Disagreement
+        from tilecheck.isolation import Wrong
         from tilecheck.simulator import Unsupported
 
         repeat = repeat_command(self._item.config, self._item.nodeid)
@@ -92,8 +119,9 @@ class Checker:
             raise error.with_traceback(None) from None
         except Unsupported as error:
             raise AssertionError(f"{row.id} cannot be simulated: {error}\nrepeat: {repeat}") from None
-        except DeviceError as error:
-            raise AssertionError(f"{error}\nrepeat: {repeat}") from error
+        except (Wrong, DeviceError) as error:
+            # Of the same class, by which an expected failure tells what it is.
+            raise type(error)(f"{error}\nrepeat: {repeat}") from error
 
     def _record(self, row: KernelCase, outcome: "Outcome") -> None:
         record = Record(

@@ -43,9 +43,9 @@ class KernelCase:
 
 
 def row_of(item: pytest.Item) -> KernelCase | None:
-    """The row that the plugin gave to this test; None for any other test."""
+    """The row that this test runs for; None for a test without one."""
     values = getattr(getattr(item, "callspec", None), "params", {})
-    return next((values[name] for name in ARGUMENTS if isinstance(values.get(name), KernelCase)), None)
+    return next((value for value in values.values() if isinstance(value, KernelCase)), None)
 
 
 def uses_device(item: pytest.Item) -> bool:

@@ -1,0 +1,210 @@
+"""A check in a process of its own tells wrong kernels from ones that hang or die; the ledger expects each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilecheck import environment, isolation
+from tilecheck.isolation import Abort, Hang, Report, Wrong
+from tilecheck.launch import CompileError
+from tilecheck.ledger import Known, read_ledger
+from tilecheck.survey import survey, table
+
+CHECKOUT = Path(__file__).parents[2]
+
+SPECS = """
+import os
+import time
+
+import tilelang.language as T
+
+from tilecheck.launch import CompileError
+from tilecheck.spec import Case, KernelSpec
+
+
+def program(N):
+    @T.prim_func
+    def twice(A: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                C[i] = A[i] * 2
+
+    return twice
+
+
+def reference(A, does):
+    # Stands for the kernel: the simulator itself neither hangs nor dies.
+    if does == "hangs":
+        time.sleep(1000)
+    if does == "dies":
+        print("last words", flush=True)
+        os.abort()
+    if does == "exits":
+        os._exit(3)
+    if does == "stops":
+        raise CompileError("no such instruction")
+    return A * (3 if does == "wrong" else 2)
+
+
+KINDS = ("right", "wrong", "hangs", "dies", "exits", "stops")
+SPEC = KernelSpec(
+    "row", program, reference, tuple(Case(d, {"N": 32}, "float32", {"does": d}, why="it does") for d in KINDS)
+)
+"""
+
+TEST = """
+from tilecheck.isolation import Abort, Wrong
+
+def test_it(kernel_case):
+    if kernel_case.case.id == "dies":
+        raise Abort("ended by SIGABRT")
+    if kernel_case.case.id != {mended!r}:
+        raise Wrong("it is wrong")
+"""
+
+INI = """
+[pytest]
+strict = true
+pythonpath = .
+tilecheck_specs = mine
+tilecheck_known_issues = known.toml
+"""
+
+LEDGER = """
+[[known]]
+test = "row-wrong"
+issue = 1
+symptom = "{wrong}"
+tilelang = ">=0.1"
+devices = ["simulator"]
+
+[[known]]
+test = "row-dies"
+issue = 2
+symptom = "abort"
+tilelang = "{versions}"
+devices = ["simulator"]
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "mine.py").write_text(SPECS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "mine"
+
+
+def test_symptoms_are_told_apart(module: str) -> None:
+    known = (Known("row-wrong", 1, "wrong", ">=0.1", ("simulator",)), Known("row-right", 2, "hang", ">=0.1"))
+    rows = [f"row-{kind}" for kind in ("right", "wrong", "hangs", "dies", "exits", "stops")]
+    found = {row.row: row for row in survey(module, rows, known, "simulator", jobs=2, compile_seconds=20)}
+    assert {row: f.found for row, f in found.items()} == {
+        "row-right": "right",
+        "row-wrong": "wrong",
+        "row-hangs": "hang",
+        "row-dies": "abort",
+        "row-exits": "abort",
+        "row-stops": "compile error",
+    }
+    assert "row is wrong for wrong" in found["row-wrong"].message
+    assert "row-hangs: no end of the compile within 20 s" in found["row-hangs"].message
+    assert "row-dies: ended by SIGABRT in the compile; it said:\nlast words" in found["row-dies"].message
+    assert "row-exits: ended with exit code 3" in found["row-exits"].message
+    assert "no such instruction" in found["row-stops"].message
+    # The ledger has the second, on this device.
+    assert [line[0] for line in table(found.values()) if " expected " in line] == [*"  ****"]
+
+
+def test_symptom_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    for symptom, error in (
+        ("wrong", Wrong),
+        ("hang", Hang),
+        ("abort", Abort),
+        ("compile error", CompileError),
+    ):
+        monkeypatch.setattr(isolation, "run_isolated", lambda *_, s=symptom, **__: Report(s, "what it said"))
+        with pytest.raises(error, match="what it said"):
+            isolation.check_isolated(["mine"], "row-right", seed=0)
+    monkeypatch.setattr(isolation, "run_isolated", lambda *_, **__: Report(None))
+    isolation.check_isolated(["mine"], "row-right", seed=0)
+
+
+def run_with(tmp_path: Path, ledger: str, mended: str = "") -> str:
+    files = {"test_mine.py": TEST.format(mended=mended), "pytest.ini": INI, "known.toml": ledger}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    plugins = ["-p", "tilecheck.plugin", "-p", "no:cacheprovider"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-q", "-rxX", "--device=simulator", "-k", "wrong or dies"],
+        cwd=tmp_path,
+        env={**environ(), "PYTHONPATH": str(CHECKOUT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return run.stdout
+
+
+def environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
+def test_expected_failures_are_expected_in_their_way_and_version(tmp_path: Path, module: str) -> None:
+    text = run_with(tmp_path, LEDGER.format(wrong="wrong", versions=">=0.1"))
+    assert "2 xfailed" in text
+    version = environment.version("tilelang")
+    assert f"tile-ai/tilelang#2, TileLang {version}: abort" in text
+    # Another symptom is no expected failure, nor is one of another version.
+    text = run_with(tmp_path, LEDGER.format(wrong="hang", versions="<0.1"))
+    assert "2 failed" in text
+
+
+def test_row_that_is_mended_shows_itself(tmp_path: Path, module: str) -> None:
+    text = run_with(tmp_path, LEDGER.format(wrong="wrong", versions=">=0.1"), mended="wrong")
+    assert "1 failed" in text
+    assert "1 xfailed" in text
+    assert "XPASS(strict)" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[known]", "line 1"),
+        ('[[known]]\ntest = "a"', "missing 3 required"),
+        ('[[known]]\ntest = "a"\nissue = 0\nsymptom = "wrong"\ntilelang = ""', "the issue is no number"),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "odd"\ntilelang = ""',
+            "symptom 'odd' is none of wrong,",
+        ),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = "0.1"',
+            "versions of TileLang '0.1'",
+        ),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\ndevices = ["gpu"]',
+            "no device is called gpu",
+        ),
+        ('[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\n' * 2, "'a' occurs twice"),
+    ],
+)
+def test_malformed_ledger_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "known.toml").write_text(text)
+    with pytest.raises(ValueError, match=r"known\.toml") as raised:
+        read_ledger(tmp_path / "known.toml")
+    assert message in str(raised.value).replace("Expected ']]'", "line 1")
+
+
+def test_our_ledger_names_rows_that_there_are() -> None:
+    from fnmatch import fnmatchcase
+
+    from public_bugs import SPECS as REPORTED
+
+    from kernels import SPECS as OURS
+
+    rows = [spec.test_id(case) for spec in (*REPORTED, *OURS) for case in spec.cases]
+    for entry in read_ledger(CHECKOUT / "tests" / "known_issues.toml"):
+        assert any(fnmatchcase(row, entry.test) for row in rows), entry.test

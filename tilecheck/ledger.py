@@ -1,0 +1,92 @@
+"""The ledger of known issues: what is expected to fail with a version of TileLang, and how.
+
+A TOML file of tables `[[known]]`:
+
+test        the row: `KernelSpec.test_id`, with the schedule's id where it has one; `*` stands for anything
+issue       its number at github.com/tile-ai/tilelang/issues
+symptom     wrong, compile error, launch error, hang or abort
+tilelang    the versions it fails with, as pip writes them; open at the end until one is known to be right
+devices     cuda, simulator or both (default: cuda)
+arches      architectures it fails on (default: all)
+note        what is known about it
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Symptom = Literal["wrong", "compile error", "launch error", "hang", "abort"]
+
+DANGEROUS: tuple[Symptom, ...] = ("hang", "abort")
+"""Symptoms that an expected failure survives only in a process of its own."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One entry; the module says what the fields are. Raises ValueError where one is malformed."""
+
+    test: str
+    issue: int
+    symptom: Symptom
+    tilelang: str
+    devices: tuple[str, ...] = ("cuda",)
+    arches: tuple[str, ...] = ()
+    note: str = ""
+    versions: SpecifierSet = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        where = f"known issue {self.issue!r} of {self.test!r}"
+        if not isinstance(self.issue, int) or self.issue <= 0:
+            raise ValueError(f"{where}: the issue is no number")
+        if self.symptom not in get_args(Symptom):
+            raise ValueError(f"{where}: symptom {self.symptom!r} is none of {', '.join(get_args(Symptom))}")
+        object.__setattr__(self, "devices", tuple(self.devices))
+        object.__setattr__(self, "arches", tuple(self.arches))
+        if unknown := set(self.devices) - {"cuda", "simulator"}:
+            raise ValueError(f"{where}: no device is called {', '.join(sorted(unknown))}")
+        try:
+            object.__setattr__(self, "versions", SpecifierSet(self.tilelang))
+        except InvalidSpecifier as error:
+            raise ValueError(f"{where}: versions of TileLang {self.tilelang!r}: {error}") from None
+
+    def fits(self, row: str, device: str, arch: str, tilelang: str) -> bool:
+        """Whether the row is expected to fail on a device and architecture, with a version of TileLang."""
+        return (
+            fnmatchcase(row, self.test)
+            and device in self.devices
+            and (not self.arches or arch in self.arches)
+            and self.versions.contains(tilelang.partition("+")[0], prereleases=True)
+        )
+
+
+def read_ledger(path: Path) -> tuple[Known, ...]:
+    """The entries of a ledger; ValueError, in one line, where it is malformed or has two of one test."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    entries = [_entry(path, table) for table in content.get("known", [])]
+    seen: set[tuple[Any, ...]] = set()
+    for entry in entries:
+        key = (entry.test, entry.tilelang, entry.devices, entry.arches)
+        if key in seen:
+            raise ValueError(f"{path}: {entry.test!r} occurs twice")
+        seen.add(key)
+    return tuple(entries)
+
+
+def _entry(path: Path, table: Mapping[str, Any]) -> Known:
+    try:
+        return Known(**table)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error

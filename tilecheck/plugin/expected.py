@@ -1,0 +1,63 @@
+"""Expected failures: a test that an entry of the ledger fits must fail, and in the way that it says.
+
+So a fix shows itself, as a strict expected failure that passes. The ini option `tilecheck_known_issues` names
+the ledger (`tilecheck.ledger`).
+"""
+
+import pytest
+
+from tilecheck import environment
+from tilecheck.ledger import Known, read_ledger
+from tilecheck.plugin.rows import row_of
+from tilecheck.plugin.selection import active, selection
+
+_key = pytest.StashKey[tuple[Known, ...]]()
+_entry_key = pytest.StashKey[Known]()
+
+
+def known_of(item: pytest.Item) -> Known | None:
+    """The entry that says how this test is expected to fail; None: it is not."""
+    return item.stash.get(_entry_key, None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "tilecheck_known_issues", "TOML file of expected failures, relative to the root", default=""
+    )
+
+
+def _ledger(config: pytest.Config) -> tuple[Known, ...]:
+    if _key not in config.stash:
+        name = config.getini("tilecheck_known_issues")
+        try:
+            config.stash[_key] = read_ledger(config.rootpath / name) if name else ()
+        except ValueError as error:
+            raise pytest.UsageError(f"tilecheck_known_issues: {error}") from error
+    return config.stash[_key]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    _ledger(session.config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tilelang = environment.version("tilelang")
+    if not active(config) or not _ledger(config) or tilelang is None:
+        return
+    chosen = selection(config)
+    for item in items:
+        row = row_of(item)
+        entry = row and next(
+            (e for e in _ledger(config) if e.fits(row.id, chosen.device, chosen.arch.name, tilelang)), None
+        )
+        if entry:
+            item.stash[_entry_key] = entry
+            item.add_marker(_expected(entry, tilelang))
+
+
+def _expected(entry: Known, tilelang: str) -> pytest.MarkDecorator:
+    from tilecheck.isolation import errors_of
+
+    reason = f"tile-ai/tilelang#{entry.issue}, TileLang {tilelang}: {entry.symptom}"
+    return pytest.mark.xfail(strict=True, raises=errors_of(entry.symptom), reason=reason)
