@@ -165,6 +165,9 @@ def _choose(t: Translator, condition: Any, if_true: Any, if_false: Any) -> Closu
 @handles(EXPRESSIONS, "Cast")
 def _cast(t: Translator, node: Any) -> Closure:
     value, source, target = t.expr(node.value), str(node.value.dtype), str(node.dtype)
+    if node.annotations:
+        given = ", ".join(f"{name}={setting}" for name, setting in node.annotations.items())
+        raise t.unsupported(f"a cast with {given}")
     if source == target:
         return value
     return lambda s: cast(value(s), source, target)

@@ -255,6 +255,8 @@ def _copy(t: Translator, node: Any) -> Closure:
     source, target = Region(t, node.args[0]), Region(t, node.args[1])
     t.store_locations[target.data] = t.location
     over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
+    if not over_source and _surely_smaller(node.args[1], node.args[0]):
+        raise t.unsupported(f"a copy from a larger part of {source.name} to a smaller one of {target.name}")
 
     def run(s: State) -> None:
         source_min, source_ext = source.box(s)
@@ -270,6 +272,14 @@ def _copy(t: Translator, node: Any) -> Closure:
         write_box(s, target.array(s), target_min, target_box, value.reshape(target_box), target.location)
 
     return tile_operator(t, run, "a copy")
+
+
+def _surely_smaller(target: Any, source: Any) -> bool:
+    """Whether TileLang rejects a copy because its loop, over the target, would not cover the source."""
+    sizes = [[int(e) for e in r.args[2:] if _is_constant(e) and int(e) != 1] for r in (target, source)]
+    if any(not _is_constant(e) for r in (target, source) for e in r.args[2:]):
+        return False
+    return any(a < b for a, b in zip(*sizes, strict=False))
 
 
 def _steps(region: Region, extents: Sequence[int]) -> list[int]:

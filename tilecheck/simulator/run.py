@@ -17,11 +17,11 @@ from tilecheck.simulator import (  # noqa: F401  (they fill the tables)
     statements,
     threads,
 )
-from tilecheck.simulator.findings import Location
+from tilecheck.simulator.findings import Location, location_of_span
 from tilecheck.simulator.memory import Array, Registers, allocate, parameter, view
 from tilecheck.simulator.state import Return, State
 from tilecheck.simulator.translator import Translator
-from tilecheck.simulator.values import cast, is_float, storage_dtype
+from tilecheck.simulator.values import cast, is_float, is_known, storage_dtype
 
 UNGUARDED = "tl.disable_safe_memory_legalize"
 """Pass option that takes away TileLang's guards around accesses to global memory."""
@@ -76,6 +76,9 @@ def _bind_symbols(
             raise ValueError(
                 f"{buffer.name} has {len(buffer.shape)} dimensions, got shape {tuple(argument.shape)}"
             )
+        if not is_known(str(buffer.dtype)):
+            t.location = location_of_span(buffer.span) or t.location
+            raise t.unsupported(f"parameter {buffer.name} of dtype {buffer.dtype}")
         if argument.dtype is not storage_dtype(str(buffer.dtype)):
             raise ValueError(f"{buffer.name} is {buffer.dtype}, got {argument.dtype}")
         for declared, actual in zip(buffer.shape, argument.shape, strict=True):

@@ -22,6 +22,9 @@ class Return(Exception):
     """Every thread of the block is done."""
 
 
+LEAVING = (Break, Continue, Return)
+
+
 class State:
     """One run of a translated program.
 

@@ -264,16 +264,23 @@ class _LaneLoop:
         s.mask = s.narrow(self.mask)
 
 
+_LONGEST_WHILE = 1_000_000
+"""Iterations after which a while loop is taken to wait for another block: here blocks follow each other."""
+
+
 @handles(STATEMENTS, "While")
 def _while(t: Translator, node: Any) -> Closure:
     condition, body = t.expr(node.condition), t.stmt(node.body)
+    endless = t.unsupported(
+        f"a while loop of more than {_LONGEST_WHILE} iterations (does it wait for a block?)"
+    )
 
     def run(s: State) -> None:
         loop = _LaneLoop(s)
         outer = s.mask
         inside: Tensor | None = None
         try:
-            while True:
+            for _ in range(_LONGEST_WHILE):
                 s.mask = s.narrow(outer if inside is None else both(outer, inside))
                 going = truth(condition(s))
                 if isinstance(going, Tensor):
@@ -284,6 +291,8 @@ def _while(t: Translator, node: Any) -> Closure:
                     break
                 if not loop.iterate(body, within=inside):
                     break
+            else:
+                raise endless
         finally:
             loop.close()
 

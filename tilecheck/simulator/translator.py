@@ -13,7 +13,7 @@ from torch import Tensor
 from tilecheck.simulator.access import Access, Affine, Closure
 from tilecheck.simulator.findings import Location, Unsupported, location_of, location_of_span
 from tilecheck.simulator.iterations import Touch
-from tilecheck.simulator.state import State
+from tilecheck.simulator.state import LEAVING, State
 from tilecheck.simulator.values import Value, is_known
 
 Handler = Callable[["Translator", Any], Closure]
@@ -99,7 +99,11 @@ class Translator:
         try:
             if handler is None:
                 raise self.unsupported(f"statement {type(node).__name__}")
-            return handler(self, node)
+            return _blaming(self.location, handler(self, node))
+        except (Unsupported, *LEAVING):
+            raise
+        except Exception as e:
+            raise _failure(self.location, e) from e
         finally:
             self.location = outer
 
@@ -287,6 +291,24 @@ class Translator:
         if kind == "Cast" and str(node.dtype).startswith("int") and str(node.value.dtype).startswith("int"):
             return self.affine(node.value)
         return None
+
+
+def _blaming(location: Location, closure: Closure) -> Closure:
+    """The closure of a statement; what the simulator itself fails at is told with the statement's line."""
+
+    def run(s: State) -> None:
+        try:
+            closure(s)
+        except (Unsupported, *LEAVING):
+            raise
+        except Exception as e:
+            raise _failure(location, e) from e
+
+    return run
+
+
+def _failure(location: Location, e: Exception) -> Unsupported:
+    return Unsupported(f"{location}: the simulator cannot carry this out ({type(e).__name__}: {e})")
 
 
 def lanes_along(axis: int, extent: int, rank: int) -> Tensor:

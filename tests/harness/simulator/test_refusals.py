@@ -186,6 +186,80 @@ def test_element_types_that_torch_cannot_hold(refuses):
     refuses(main, [_blank(8), _blank(8)], "float4_e2m1fn")
 
 
+def test_a_parameter_of_a_type_that_torch_cannot_hold():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float4_e2m1fn"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i] = T.cast(A[i], "float32")
+
+    with pytest.raises(Unsupported, match="parameter A of dtype float4_e2m1fn"):
+        simulate(main, [_blank(4, dtype=torch.uint8), _blank(8)])
+
+
+def test_a_cast_that_rounds_at_random(refuses):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), bits: T.Tensor((8,), "uint32"), B: T.Tensor((8,), "bfloat16")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i] = T.cast(A[i], "bfloat16", round="rs", rbits=bits[i])  # blamed
+
+    refuses(
+        main,
+        [_blank(8), _blank(8, dtype=torch.uint32), _blank(8, dtype=torch.bfloat16)],
+        "cast",
+        "round",
+        "rs",
+    )
+
+
+def test_what_the_simulator_fails_at_is_told_with_its_line(refuses, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("tilecheck.simulator.operators.multiply", broken)
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float16"), C: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((16, 16), "float16")
+            c = T.alloc_fragment((16, 16), "float32")
+            T.copy(A, a)
+            T.gemm(a, a, c, clear_accum=True)  # blamed
+            T.copy(c, C)
+
+    refuses(
+        main, [_blank(16, 16, dtype=torch.float16), _blank(16, 16)], "cannot carry this out", "no such luck"
+    )
+
+
+def test_a_copy_that_does_not_fit_its_target(refuses):
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            T.copy(A[0:16], tile[0:8])  # blamed
+            T.copy(tile, B)
+
+    refuses(main, [_blank(16), _blank(8)], "a copy from a larger part of A to a smaller one of tile")
+
+
+def test_a_block_that_waits_for_a_later_one(refuses, monkeypatch):
+    monkeypatch.setattr("tilecheck.simulator.statements._LONGEST_WHILE", 50)
+
+    @T.prim_func
+    def main(flags: T.Tensor((2,), "int32"), B: T.Tensor((2,), "int32")):
+        with T.Kernel(2, threads=32) as bx:
+            if bx == 0:
+                while T.atomic_load(flags[1]) == 0:  # blamed
+                    T.sync_threads()
+            else:
+                T.atomic_store(flags[1], 1)
+            B[bx] = bx
+
+    refuses(main, [_blank(2, dtype=torch.int32), _blank(2, dtype=torch.int32)], "while loop of more than 50")
+
+
 def test_a_sparse_matrix_product(refuses):
     @T.prim_func
     def main(

@@ -274,6 +274,52 @@ def test_threads_beside_tile_operators():
     torch.testing.assert_close(b, a.sum(1) + a[:, 0])
 
 
+def test_split_k_over_threads_through_shared_atomics():
+    N, K, columns, rows = 24, 64, 8, 16
+
+    @T.prim_func
+    def main(A: T.Tensor((K,), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, columns), threads=(columns, rows)) as bn:
+            tn = T.get_thread_binding(0)
+            tk = T.get_thread_binding(1)
+            sums = T.alloc_shared((columns,), "float32")
+            part = T.alloc_local((1,), "float32")
+            if tk == 0:
+                sums[tn] = 0
+            T.clear(part)
+            for k in T.serial(T.ceildiv(K, rows)):
+                left = A[k * rows + tk].astype("float32")
+                part[0] += left * B[bn * columns + tn, k * rows + tk].astype("float32")
+            T.atomic_add(sums[tn], part[0])
+            C[bn * columns + tn] = sums[tn]
+
+    a, b, c = torch.randn(K).half(), torch.randn(N, K).half(), _poisoned(N)
+    simulate(main, [a, b, c])
+    torch.testing.assert_close(c, (b.double() @ a.double()).float(), rtol=1e-4, atol=1e-4)
+
+
+def test_kernels_of_one_program_with_different_blocks():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), C: T.Tensor((3, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            value = T.alloc_var("float32")
+            value = A[tx]
+            B[tx] = T.warp_reduce_sum(value)
+        with T.Kernel(3, threads=32) as bx:
+            tx = T.get_thread_binding()
+            own = T.alloc_local((2,), "float32")
+            for i in T.serial(2):
+                own[i] = B[tx + 32 * i]
+            C[bx, tx] = own[bx % 2] + T.shfl_xor(A[tx], 1)
+
+    a, b, c = torch.randn(64), _poisoned(64), _poisoned(3, 32)
+    simulate(main, [a, b, c])
+    sums = a.reshape(2, 32).sum(1)
+    swapped = a[:32].reshape(16, 2).flip(1).flatten()
+    torch.testing.assert_close(c, sums[[0, 1, 0]][:, None] + swapped)
+
+
 def test_grid_stride_loop():
     N = T.dynamic("N")
 
