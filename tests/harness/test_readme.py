@@ -49,7 +49,7 @@ def checkout(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=ignored)
     (tmp_path / "tests").mkdir()
-    for name in ("conftest.py", "pytest.ini", "tests/test_correctness.py"):
+    for name in ("conftest.py", "pytest.ini", "tests/known_issues.toml", "tests/test_correctness.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / FAMILY_FILE).write_text(block('"""RMS norm'))
     shown = block('     "flash_attention"').splitlines(keepends=True)
