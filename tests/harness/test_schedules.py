@@ -302,6 +302,16 @@ def test_failure_names_schedule_and_options(project):
     result.stdout.fnmatch_lines("scheduled_case = <tiled: two (n=1 float16) b32-s1*>")
 
 
+def test_schedule_outside_the_pairs_is_repeated_with_the_full_product(project):
+    from tilecheck.plugin.repeat import repeat_command
+
+    test = "test_schedules.py::test_output[tiled-two-b16-s4]"
+    for options in (["--device=simulator"], ["--device=simulator", "--all-schedules"]):
+        command = repeat_command(project.parseconfig("-p", "tilecheck.plugin", *options), test)
+        assert command.startswith(f'pytest "{test}" ')
+        assert ("--all-schedules" in command) is ("--all-schedules" in options)
+
+
 def test_grid_without_legal_schedule_is_an_error_of_collection(project):
     project.makepyfile(gridded=KERNELS.replace("(16, 32)", "(128, 256)").replace('"stages"', '"stages" '))
     result = project.runpytest("--device=simulator")

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 RECORD = "tilecheck"
 """Name of the user property of a test's report that holds its `Record`, as JSON."""
 
+IMPOSSIBLE = "tilecheck-impossible"
+"""Name of the user property that lists the pairs of a grid's values that no legal schedule has."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -96,11 +99,17 @@ class Checker:
         self._called(agree, row)
 
     def legality(self, row: KernelCase) -> None:
-        """What `legal` rejects of the kernel's grid, it rejects by ValueError that names a value."""
+        """What `legal` rejects of the kernel's grid, it rejects by ValueError that names a value.
+
+        Pairs of values that no legal schedule has are recorded as a property of the test.
+        """
         __tracebackhide__ = True
         from tilecheck.schedules import Grid, unexplained
 
-        lines = unexplained(Grid(row.spec, row.case, self.device.arch))
+        grid = Grid(row.spec, row.case, self.device.arch)
+        pairs = (f"{a}={x} with {b}={y}" for (a, x), (b, y) in grid.impossible())
+        self._item.user_properties.append((IMPOSSIBLE, "; ".join(pairs)))
+        lines = unexplained(grid)
         assert not lines, "\n".join(["rejected without a value of the schedule:", *lines[:10]])
 
     def _called(self, check: Callable[..., Any], row: KernelCase, **variant: Any) -> Any:
