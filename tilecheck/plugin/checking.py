@@ -98,6 +98,21 @@ class Checker:
 
         self._called(agree, row)
 
+    def sanitized(self, row: KernelCase, tool: str) -> None:
+        """compute-sanitizer finds nothing in a launch of the kernel, with one of `sanitizer.TOOLS`."""
+        __tracebackhide__ = True
+        from tilecheck.program import build_program
+        from tilecheck.sanitizer import sanitize
+
+        program = build_program(row.spec, row.case, self.device.arch, row.schedule, row.pass_configs)
+        findings = sanitize(self._item.config.getini("tilecheck_specs"), program, tool, seed=self.seed)
+        repeat = repeat_command(self._item.config, self._item.nodeid)
+        assert not findings, "\n".join(
+            [f"{tool} on {row.spec.name}, {row.case}, {self.device.arch.name}:"]
+            + [f"  {finding}" for finding in findings[:20]]
+            + [f"repeat: {repeat}"]
+        )
+
     def legality(self, row: KernelCase) -> None:
         """What `legal` rejects of the kernel's grid, it rejects by ValueError that names a value.
 

@@ -1,9 +1,9 @@
 """Gives tests the kernels and cases: one that asks for `kernel_case` runs for each of them.
 
 `kernel_case` goes over all cases; `simulated_case` over those that the simulator can run, whatever the
-device; `grid_case` over those that a kernel tries its grid on, and `scheduled_case` over each of these under
-each schedule. Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the
-schedule's after it.
+device; `small_case` over a few of each kernel, those of its grid if it has one; `grid_case` over those that a
+kernel tries its grid on, and `scheduled_case` over each of these under each schedule. Ids are
+`KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the schedule's after it.
 """
 
 from collections.abc import Iterator
@@ -36,6 +36,12 @@ def _simulated_cases(config: pytest.Config) -> Iterator[KernelCase]:
     return (row for row in _kernel_cases(config) if too_large(row.spec, row.case) is None)
 
 
+def _small_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    for spec in specs(config):
+        small = [case.id for case in spec.cases if too_large(spec, case) is None]
+        yield from (KernelCase(spec, spec.case(id)) for id in spec.grid_cases or small[:2])
+
+
 def _grid_cases(config: pytest.Config) -> Iterator[KernelCase]:
     for spec in specs(config):
         if spec.grid and selection(config).arch.name in spec.arches:
@@ -62,6 +68,7 @@ def _scheduled_cases(config: pytest.Config) -> Iterator[KernelCase]:
 _ROWS = {
     "kernel_case": _kernel_cases,
     "simulated_case": _simulated_cases,
+    "small_case": _small_cases,
     "grid_case": _grid_cases,
     "scheduled_case": _scheduled_cases,
 }
@@ -80,6 +87,12 @@ def kernel_case() -> KernelCase:
 @pytest.fixture
 def simulated_case() -> KernelCase:
     """A kernel and one of those of its cases that are small enough for the simulator."""
+    _unconfigured()
+
+
+@pytest.fixture
+def small_case() -> KernelCase:
+    """A kernel and one of a few small cases of it, for what takes long."""
     _unconfigured()
 
 
