@@ -52,7 +52,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tirx.log1p": torch.log1p,
     "tirx.sqrt": torch.sqrt,
     "tirx.rsqrt": torch.rsqrt,
-    "tirx.sigmoid": torch.sigmoid,
+    "tirx.sigmoid": lambda x: 1 / (1 + torch.exp(-x)),  # TileLang writes it out; each step rounds
     "tirx.tanh": torch.tanh,
     "tirx.sinh": torch.sinh,
     "tirx.cosh": torch.cosh,
@@ -70,7 +70,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tirx.floor": torch.floor,
     "tirx.ceil": torch.ceil,
     "tirx.trunc": torch.trunc,
-    "tirx.round": _round_away,
+    "tirx.round": torch.round,  # nearbyintf: ties to even
     "tirx.nearbyint": torch.round,
     "tirx.fabs": torch.abs,
     "tirx.fmod": torch.fmod,

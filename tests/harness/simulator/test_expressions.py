@@ -80,7 +80,7 @@ _UNARY = {
     "floor": (np.floor, _WIDE),
     "ceil": (np.ceil, _WIDE),
     "trunc": (np.trunc, _WIDE),
-    "round": (lambda x: np.trunc(x + np.copysign(0.5, x)), _WIDE),
+    "round": (np.rint, _WIDE),
     "nearbyint": (np.rint, _WIDE),
     "abs": (np.abs, _WIDE),
     "fabs": (np.abs, _WIDE),
@@ -139,6 +139,12 @@ def test_clamp_and_whole_powers():
     assert got.tolist() == [-125.0, -3.375, 0.0, 8.0, 729.0]
     got = _map(lambda v: T.clamp(v, -2, 4), torch.arange(-5, 8), torch.full((13,), 77))
     assert got.tolist() == [min(max(v, -2), 4) for v in range(-5, 8)]
+
+
+def test_rounding_with_ties_away_from_zero():
+    x = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4, -2.6])
+    got = _map(lambda v: T.round(v, "ties-away-from-zero"), x, torch.full((8,), 77.0))
+    assert got.tolist() == [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 2.0, -3.0]
 
 
 def test_tests_for_nan_and_infinity():
@@ -313,6 +319,14 @@ def test_floats_become_integers_towards_zero_and_saturate(target):
     got = _map(lambda v: T.cast(v, target), x, torch.zeros(7, dtype=getattr(torch, target)))
     low = int(info.min)
     assert got.numpy().tolist() == [1, max(-1, low), 0, int(info.max), low, 0, int(info.max)]
+
+
+def test_floats_become_narrow_integers_through_32_bits_as_nvcc_has_it():
+    x = torch.tensor([1.9, -1.9, 127.0, 300.0, -200.0, 1e30, -1e30, float("nan")])
+    got = _map(lambda v: T.cast(v, "int8"), x, torch.zeros(8, dtype=torch.int8))
+    assert got.tolist() == [1, -1, 127, 44, 56, -1, 0, 0]
+    got = _map(lambda v: T.cast(v, "uint8"), x, torch.zeros(8, dtype=torch.uint8))
+    assert got.tolist() == [1, 0, 127, 44, 0, 255, 0, 0]
 
 
 def test_integers_become_narrower_by_dropping_bits():
