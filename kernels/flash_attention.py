@@ -78,9 +78,13 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
     bulk = arch.bulk_copy and stages > 0 and not pass_configs.get("tl.disable_warp_specialized")
     if bulk and threads % 128:
         raise ValueError(f"threads={threads} must be whole groups of 128 beside those that load")
-    # wgmma reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
-    if arch.capability == (9, 0) and threads % 128 == 0 and stages > 0 and not bulk:
-        raise ValueError(f"stages={stages} must be 0 without bulk copies, as threads={threads} use wgmma")
+    if arch.capability == (9, 0) and threads % 128 == 0:  # wgmma, by groups of four warps
+        # Scores and weights lie alike in registers only so; else "Layout infer conflict" (TileLang 0.1.15).
+        if threads > 128 and block_m != threads // 2:
+            raise ValueError(f"block_m={block_m} must be 64 for each 128 of {threads} threads that use wgmma")
+        # It reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
+        if stages > 0 and not bulk:
+            raise ValueError(f"stages={stages} must be 0 without bulk copies for threads={threads} to use wgmma")
     if stages >= 2 and case.flags["causal"] and not bulk:
         raise ValueError(
             f"stages={stages} with causal by cp.async: TileLang 0.1.15 cannot pipeline it over a trip count "

@@ -105,6 +105,7 @@ def test_heads_of_a_group_share_their_keys(tilecheck_device: Device) -> None:
         (Schedule(64, 64, -1, 128), case_of(), "sm_90a", {}, "stages=-1 is negative"),
         (Schedule(128, 64, 1, 64), case_of(), "sm_90a", {}, "threads=64 must be whole groups of 128"),
         (Schedule(96, 64, 2, 192), case_of(), "sm_100a", {}, "threads=192 must be whole groups of 128"),
+        (Schedule(256, 64, 0, 256), case_of(), "sm_90a", {}, "block_m=256 must be 64 for each 128 of 256"),
         (Schedule(64, 64, 1, 128), case_of(), "sm_90a", NO_LOADERS, "stages=1 must be 0 without bulk copies"),
         (Schedule(64, 64, 2, 128), case_of(causal=True), "sm_80", {}, "stages=2 with causal by cp.async"),
         (Schedule(96, 64, 2, 96), case_of(causal=True), "sm_90a", NO_LOADERS, "stages=2 with causal by cp"),
@@ -126,6 +127,8 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
         (Schedule(96, 64, 3, 192), False, "sm_90a", NO_LOADERS),
         (Schedule(64, 64, 0, 128), True, "sm_90a", NO_LOADERS),
         (Schedule(64, 64, 2, 128), False, "sm_100a", NO_LOADERS),
+        (Schedule(256, 64, 2, 128), False, "sm_90a", {}),
+        (Schedule(256, 64, 2, 512), False, "sm_90a", {}),
         (Schedule(64, 64, 1, 128), True, "sm_80", {}),
     ],
 )
