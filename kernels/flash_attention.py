@@ -193,7 +193,8 @@ def reference(Q, K, V, causal, dtype):
     # Head by head: the scores of one fit in memory, those of all may not.
     for b, h in itertools.product(range(Q.shape[0]), range(Q.shape[1])):
         v = V[b, h // group]
-        weights, exponent_error, hidden = _weights(Q[b, h], K[b, h // group], causal)
+        weights, exponent_error, hidden, overflow = _weights(Q[b, h], K[b, h // group], causal)
+        free[b, h] = overflow
         value[b, h] = weights @ v
         cast[b, h] = weights @ v.abs()
         small[b, h] = weights.amax(1, keepdim=True) * ((~hidden).to(v.dtype) @ v.abs())
@@ -201,7 +202,7 @@ def reference(Q, K, V, causal, dtype):
         moved[b, h] = weight_error @ v.abs() + weight_error.sum(1, keepdim=True) * cast[b, h]
         if not v.isfinite().all():
             # 0 * inf is NaN in a tile that is computed and nothing in one that is skipped.
-            free[b, h] = (weights < 2.0**-24).to(v.dtype) @ (~v.isfinite()).to(v.dtype) > 0
+            free[b, h] |= (weights < 2.0**-24).to(v.dtype) @ (~v.isfinite()).to(v.dtype) > 0
     steps = K.shape[2] / 16 + 4
     terms = (
         Term(f"weights rounded to {dtype}", element(dtype).unit, cast),
@@ -213,7 +214,10 @@ def reference(Q, K, V, causal, dtype):
 
 
 def _weights(q, k, causal):
-    """Of one head, each (q_len, k_len): normalised weights, the error of their exponents, what is hidden."""
+    """Of one head, each (q_len, k_len): normalised weights, the error of their exponents, what is hidden.
+
+    And (q_len, 1): where a score may pass the largest fp32 number on the way.
+    """
     (q_len, head_dim), k_len = q.shape, k.shape[0]
     scale = head_dim**-0.5
     query = torch.arange(q_len, device=q.device)[:, None]
@@ -226,9 +230,11 @@ def _weights(q, k, causal):
     total = weights.sum(1, keepdim=True)
     weights /= total.masked_fill(total == 0, 1.0)
     # head_dim / 16 steps of the tensor core, each rounding (or truncating) twice; then scale and subtraction.
-    error = (q.abs() @ k.T.abs()) * (scale * (head_dim / 16 + 4) * 2 * 2.0**-24)
+    magnitude = q.abs() @ k.T.abs()
+    overflow = magnitude.isfinite() & (magnitude > torch.finfo(torch.float32).max) & ~hidden
+    error = magnitude * (scale * (head_dim / 16 + 4) * 2 * 2.0**-24)
     error += (scores.abs() + top.abs()) * 2 * 2.0**-24
-    return weights, error.masked_fill_(weights == 0, 0.0), hidden
+    return weights, error.masked_fill_(weights == 0, 0.0), hidden, overflow.any(1, keepdim=True)
 
 
 def cost(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype):

@@ -180,7 +180,8 @@ def program(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stages,
 
 def reference(A: torch.Tensor, B: torch.Tensor, trans_a: bool, trans_b: bool, dtype: str) -> Reference:
     a, b = A.T if trans_a else A, B.T if trans_b else B
-    return Reference(a @ b, product_terms(a, b, dtype))
+    terms = product_terms(a, b, dtype)
+    return Reference(a @ b, terms, open=past_range(terms[0].magnitude))
 
 
 def product_terms(a: torch.Tensor, b: torch.Tensor, dtype: str) -> tuple[Term, ...]:
@@ -201,7 +202,14 @@ def product_terms(a: torch.Tensor, b: torch.Tensor, dtype: str) -> tuple[Term, .
     alike = (a_cut @ b).abs() + (a @ b_cut).abs()
     varied = (a_cut.square() @ b.square() + a.square() @ b_cut.square()).sqrt()
     most = a_cut.abs() @ b.abs() + a.abs() @ b_cut.abs()
-    return accumulation, Term("operands cut to tf32", 2.0**-10, torch.minimum(alike + 2.1 * varied, 1.5 * most))
+    return accumulation, Term(
+        "operands cut to tf32", 2.0**-10, torch.minimum(alike + 2.1 * varied, 1.5 * most)
+    )
+
+
+def past_range(magnitude: torch.Tensor) -> torch.Tensor:
+    """Where sums of this magnitude may pass the largest fp32 number on the way, and end as infinity or NaN."""
+    return magnitude.isfinite() & (magnitude > torch.finfo(torch.float32).max)
 
 
 def _more_than_tf32(x: torch.Tensor) -> torch.Tensor:

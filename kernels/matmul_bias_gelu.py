@@ -20,7 +20,17 @@ from typing import Any
 import torch
 from torch.nn.functional import gelu
 
-from kernels.matmul import ALL, BF16, FP16, HALF, default_schedule, legal, product_terms, tf32_allowed
+from kernels.matmul import (
+    ALL,
+    BF16,
+    FP16,
+    HALF,
+    default_schedule,
+    legal,
+    past_range,
+    product_terms,
+    tf32_allowed,
+)
 from tilecheck.dtypes import dtype as dtype_named
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
@@ -86,7 +96,7 @@ def reference(
     if approximate == "tanh" and pass_configs.get("tl.enable_fast_math"):
         # PTX ISA 9.0, tanh.approx.f32: off by up to 2^-11 of itself, which is at most 1 and counts half.
         terms.append(Term("tanh.approx", 0.5 * 2.0**-11, x.abs()))
-    return Reference(gelu(x, approximate=approximate), tuple(terms))
+    return Reference(gelu(x, approximate=approximate), tuple(terms), open=past_range(product[0].magnitude))
 
 
 def cost(M: int, N: int, K: int, dtype: str) -> Cost:

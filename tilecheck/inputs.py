@@ -11,6 +11,7 @@ one-hot     the first input has one 16 in each row (last axis), else 0, at the l
             first, the second, ...: a product picks rows of the other operand, a softmax is all at that place
 cancelling  the first input's signs change halfway along both of its last axes, magnitudes in [1, 2), the
             others are positive, in [1, 2): partial sums grow to half their length, then cancel
+hostile     infinities, NaN, denormals and so on: see `tilecheck.hostile`
 """
 
 import hashlib
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilecheck.dtypes import DTYPES
-from tilecheck.spec import call_by_name
+from tilecheck.hostile import hostile
+from tilecheck.spec import HOSTILE_DRAWS, call_by_name
 
 if TYPE_CHECKING:
     from tilecheck.program import Parameter, Program
@@ -56,9 +58,14 @@ def draw_inputs(program: "Program", seed: int, device: torch.device | str = "cpu
     read = [p for p in program.parameters if p.role in ("input", "inout")]
     draw = "normal" if case.draw in spec.draws else case.draw
     where = torch.device("cpu") if case.draw in spec.draws else torch.device(device)
-    first = next((p.name for p in read if _floating(p)), read[0].name if read else None)
+    floating = [p.name for p in read if _floating(p)]
+    first = floating[0] if floating else read[0].name if read else None
     length = _reduced_length(read)
-    drawn = {p.name: _draw(p, draw, seed_of(p.name, seed), where, p.name == first, length) for p in read}
+    ordinary = "normal" if draw in HOSTILE_DRAWS else draw
+    drawn = {p.name: _draw(p, ordinary, seed_of(p.name, seed), where, p.name == first, length) for p in read}
+    if draw in HOSTILE_DRAWS:
+        for name in floating:
+            drawn[name] = hostile(draw, drawn[name], name == floating[0], name == floating[-1])
     if case.draw in spec.draws:
         drawn |= _replacements(program, drawn, seed)
     return {name: tensor.to(device) for name, tensor in drawn.items()}

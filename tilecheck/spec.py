@@ -341,7 +341,20 @@ class KernelSpec:
         return f"{self.name.replace('_', '-')}-{case.id}"
 
 
-COMMON_DRAWS = ("normal", "integers", "one-hot", "cancelling")
+HOSTILE_DRAWS = (
+    "infinite",
+    "infinite-last",
+    "nan",
+    "nan-last",
+    "denormal",
+    "largest",
+    "negative-zero",
+    "equal",
+    "alternating",
+)
+"""Draws of what tests forget; `tilecheck.hostile` makes them of normal ones."""
+
+COMMON_DRAWS = ("normal", "integers", "one-hot", "cancelling", *HOSTILE_DRAWS)
 """Draws that every kernel has; `tilecheck.inputs` implements them."""
 
 

@@ -1,15 +1,14 @@
 """Draws: the same for the same test and seed, whatever else happens, and discriminating where they say so."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from tilecheck import inputs
 from tilecheck.arches import arch
+from tilecheck.hostile import hostile
 from tilecheck.inputs import draw_inputs, scalars, seed_of
-from tilecheck.program import Parameter
-from tilecheck.spec import Case, KernelSpec
+from tilecheck.program import Parameter, Program
+from tilecheck.spec import HOSTILE_DRAWS, Case, KernelSpec
 
 FLOATS = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 INTEGERS = ["int64", "int32", "int16", "int8", "uint8"]
@@ -23,7 +22,7 @@ def program(parameters, draw="normal", draws=None, dims=None):
         Parameter(name, dtype, role[0] if role else "input", shape)
         for name, dtype, shape, *role in parameters
     )
-    return SimpleNamespace(spec=spec, case=case, arch=arch("sm_80"), schedule=None, parameters=made)
+    return Program(spec, spec.cases[0], arch("sm_90a"), None, None, made)
 
 
 def product(m, k, n, dtype="float16", draw="normal", seed=1):
@@ -185,3 +184,47 @@ def test_large_tensors_are_drawn_where_they_are_used(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "to", lambda self, *_, **__: self)
     draw_inputs(program([("small", "float32", (10, 10)), ("large", "float32", (10, 11))]), 1, "meta")
     assert used == ["cpu", "meta"]
+
+
+class TestHostile:
+    """Each draw is what its name says, in the places where it says."""
+
+    def drawn(self, draw: str, dtype: str = "float16") -> tuple[torch.Tensor, torch.Tensor]:
+        normal = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+        return hostile(draw, normal, True, False), hostile(draw, normal, False, True)
+
+    @pytest.mark.parametrize("draw", HOSTILE_DRAWS)
+    @pytest.mark.parametrize("dtype", FLOATS)
+    def test_any_shape_and_type_will_do(self, draw: str, dtype: str) -> None:
+        for shape in ((), (0, 8), (1,), (1, 1), (2, 3, 5)):
+            normal = torch.ones(shape).to(getattr(torch, dtype))
+            changed = hostile(draw, normal, True, True)
+            assert (changed.shape, changed.dtype) == (normal.shape, normal.dtype)
+            assert (normal.float() == 1).all()
+
+    def test_infinities_and_nan_are_few_and_in_their_rows(self) -> None:
+        first, last = self.drawn("infinite")
+        assert first.isinf().sum(1).tolist() == [1, 1, 2, 0]
+        assert first[0].max() == torch.inf
+        assert first[1].min() == -torch.inf
+        assert last.isfinite().all()
+        first, last = self.drawn("nan")
+        assert first.isnan().sum(1).tolist() == [0, 1, 0, 0]
+        first, last = self.drawn("nan-last")
+        assert first.isfinite().all()
+        assert last.isnan().nonzero().tolist() == [[3, 7]]
+
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+    def test_denormals_are_below_the_normal_range_and_not_zero(self, dtype: str) -> None:
+        first, _ = self.drawn("denormal", dtype)
+        size = first.double().abs()
+        assert (size < torch.finfo(first.dtype).smallest_normal).all()
+        assert (size > 0).sum() > 28
+
+    def test_the_others(self) -> None:
+        assert self.drawn("largest")[0].abs().amax(1).tolist()[:2] == [65504, 65504]
+        assert torch.signbit(self.drawn("negative-zero")[0]).all()
+        assert [t.unique().tolist() for t in self.drawn("equal")] == [[0.75], [0.75]]
+        first, last = self.drawn("alternating")
+        assert first.sum() == 0
+        assert last.unique().tolist() == [0.75]

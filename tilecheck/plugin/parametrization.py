@@ -1,12 +1,18 @@
 """Gives tests the kernels and cases: one that asks for `kernel_case` runs for each of them.
 
-`kernel_case` goes over all cases; `simulated_case` over those that the simulator can run, whatever the
-device; `small_case` over a few of each kernel, those of its grid if it has one; `grid_case` over those that a
-kernel tries its grid on, and `scheduled_case` over each of these under each schedule. Ids are
-`KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the schedule's after it.
+kernel_case     all cases
+simulated_case  those that the simulator can run, whatever the device
+small_case      a few of each kernel: those of its grid, if it has one
+hostile_case    these (on the simulator the first of each kernel), with each kind of hostile input
+grid_case       those that a kernel tries its grid on
+scheduled_case  these, under each schedule
+
+Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the draw's or the
+schedule's after it.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -16,6 +22,7 @@ from tilecheck.plugin.options import option
 from tilecheck.plugin.rows import ARGUMENTS, KernelCase
 from tilecheck.plugin.selection import selection
 from tilecheck.plugin.specs import specs
+from tilecheck.spec import HOSTILE_DRAWS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -40,6 +47,15 @@ def _small_cases(config: pytest.Config) -> Iterator[KernelCase]:
     for spec in specs(config):
         small = [case.id for case in spec.cases if too_large(spec, case) is None]
         yield from (KernelCase(spec, spec.case(id)) for id in spec.grid_cases or small[:2])
+
+
+def _hostile_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    rows = list(_small_cases(config))
+    if selection(config).simulated:
+        rows = list({row.spec.name: row for row in reversed(rows)}.values())[::-1]  # the first of each kernel
+    for row in rows:
+        for draw in HOSTILE_DRAWS:
+            yield KernelCase(row.spec, replace(row.case, id=f"{row.case.id}-{draw}", draw=draw))
 
 
 def _grid_cases(config: pytest.Config) -> Iterator[KernelCase]:
@@ -69,6 +85,7 @@ _ROWS = {
     "kernel_case": _kernel_cases,
     "simulated_case": _simulated_cases,
     "small_case": _small_cases,
+    "hostile_case": _hostile_cases,
     "grid_case": _grid_cases,
     "scheduled_case": _scheduled_cases,
 }
@@ -93,6 +110,12 @@ def simulated_case() -> KernelCase:
 @pytest.fixture
 def small_case() -> KernelCase:
     """A kernel and one of a few small cases of it, for what takes long."""
+    _unconfigured()
+
+
+@pytest.fixture
+def hostile_case() -> KernelCase:
+    """A kernel and one of a few small cases of it, with inputs of `tilecheck.hostile`."""
     _unconfigured()
 
 
