@@ -201,7 +201,7 @@ def test_split_k_adds_its_parts_up():
 
     @T.prim_func
     def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float32")):
-        with T.Kernel(2, 2, splits, threads=128) as (bx, by, bz):
+        with T.Kernel(2, 2, splits, threads=32) as (bx, by, bz):
             a = T.alloc_shared((16, 16), "float16")
             b = T.alloc_shared((16, 16), "float16")
             c = T.alloc_fragment((16, 16), "float32")

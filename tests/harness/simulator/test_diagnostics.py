@@ -320,7 +320,7 @@ def test_an_iteration_may_touch_several_elements_of_its_own():
     @T.prim_func
     def main(A: T.Tensor((3, 2 * half), "float32"), B: T.Tensor((3, 2 * half), "float32")):
         with T.Kernel(1, threads=32):
-            tile = T.alloc_fragment((3, 2 * half), "float32")
+            tile = T.alloc_shared((3, 2 * half), "float32")
             T.copy(A, tile)
             for i, j in T.Parallel(3, half):
                 low = T.alloc_var("float32")
