@@ -5,9 +5,10 @@ A `Program` is the very PrimFunc that a GPU would get: the simulator interprets 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import CellType, FunctionType
 from typing import Any, Literal
 
 from tilecheck.arches import Arch
@@ -131,6 +132,7 @@ def source_lines_recorded() -> Iterator[None]:
     """
     import tilelang
     from tilelang.env import env
+    from tilelang.language.eager import builder
     from tilelang.language.eager.builder import Builder
 
     library = os.path.dirname(tilelang.__file__) + os.sep
@@ -141,11 +143,45 @@ def source_lines_recorded() -> Iterator[None]:
 
     env.TILELANG_ENABLE_IR_SPAN = "1"
     Builder.set_fileline = record_unless_library
+    mutate = builder.mutate
+    builder.mutate = _remembering(mutate)
     try:
         yield
     finally:
         env.TILELANG_ENABLE_IR_SPAN = before
         Builder.set_fileline = record
+        builder.mutate = mutate
+
+
+_rewritten: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
+"""Code of a traced function and the module it is from -> (what TileLang made of it, the module's names)."""
+
+
+def _remembering(mutate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """TileLang's `mutate`, which parses and rewrites the source of a function, but once for each function.
+
+    A program is traced for each case and schedule, its macros more often, and nine tenths of that time went
+    into rewriting the same source. Only the values that a function takes from around it differ.
+    """
+    from tilelang.language.eager.utils import get_func_nonlocals
+
+    def remembered(function: Any) -> Any:
+        code = function.__code__
+        key = (code, code.co_filename, id(function.__globals__))
+        if key in _rewritten:
+            generator, _ = _rewritten[key]
+            around = get_func_nonlocals(function)
+            made = generator.gen
+            if set(made.__code__.co_freevars) <= around.keys():
+                cells = tuple(CellType(around[name]) for name in made.__code__.co_freevars)
+                gen = FunctionType(made.__code__, made.__globals__, made.__name__, made.__defaults__, cells)
+                return replace(generator, gen=gen)
+        generator = mutate(function)
+        if not generator.extra_type_hints:  # those are values of around, too
+            _rewritten[key] = (generator, function.__globals__)
+        return generator
+
+    return remembered
 
 
 def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:

@@ -134,8 +134,8 @@ def wrap(value: Value, name: str) -> Value:
 
 
 def cast(value: Value, source: str, target: str) -> Value:
-    """`value` converted as CUDA converts: round to nearest even; float to integer towards zero, saturating (at
-    32 bits for narrower ones), NaN to 0; float8 saturates to its largest finite value.
+    """`value` converted as CUDA converts: round to nearest even; float to integer towards zero, saturating
+    (at 32 bits for narrower ones), NaN to 0; float8 saturates to its largest finite value.
     """
     if source == target:
         return value
@@ -179,7 +179,7 @@ def _to_float8(value: Tensor, target: str) -> Tensor:
 def _float_to_integer(value: Tensor, target: str) -> Value:
     bits = bits_of(target)
     if bits < 32:
-        # nvcc converts to 32 bits, saturating, and keeps the low ones: cvt.rzi.s32.f32 and st.u8 for a signed char.
+        # nvcc converts to 32 bits, saturating, and keeps the low ones: cvt.rzi.s32.f32, then st.u8.
         wide = "uint32" if is_unsigned(target) else "int32"
         return cast(_float_to_integer(value, wide), wide, target)
     low = 0 if is_unsigned(target) else -(1 << (bits - 1))
