@@ -109,8 +109,17 @@ def test_heads_of_a_group_share_their_keys(tilecheck_device: Device) -> None:
         (Schedule(64, 64, 1, 128), case_of(), "sm_90a", NO_LOADERS, "stages=1 must be 0 without bulk copies"),
         (Schedule(64, 64, 2, 128), case_of(causal=True), "sm_80", {}, "stages=2 with causal by cp.async"),
         (Schedule(96, 64, 2, 96), case_of(causal=True), "sm_90a", NO_LOADERS, "stages=2 with causal by cp"),
-        (Schedule(256, 256, 4, 512), case_of(), "sm_90a", {}, "294912 bytes of shared memory"),
-        (Schedule(128, 128, 2, 128), case_of(head_dim=128), "sm_89", {}, "163840 bytes of shared memory"),
+        (Schedule(128, 192, 0, 128), case_of(), "sm_80", {}, "256 scores and sums for each of threads=128"),
+        (
+            Schedule(192, 208, 1, 384),
+            case_of(),
+            "sm_90a",
+            {},
+            "wgmma needs 130 registers of 128",
+        ),
+        (Schedule(256, 16, 1, 512), case_of(head_dim=144), "sm_90a", {}, "wgmma needs 102 registers"),
+        (Schedule(64, 96, 4, 128), case_of(head_dim=192), "sm_90a", {}, "319488 bytes of shared memory"),
+        (Schedule(128, 128, 2, 256), case_of(head_dim=128), "sm_89", {}, "163840 bytes of shared memory"),
     ],
 )
 def test_what_would_not_compile_or_compute_wrong_is_refused(
@@ -127,8 +136,9 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
         (Schedule(96, 64, 3, 192), False, "sm_90a", NO_LOADERS),
         (Schedule(64, 64, 0, 128), True, "sm_90a", NO_LOADERS),
         (Schedule(64, 64, 2, 128), False, "sm_100a", NO_LOADERS),
-        (Schedule(256, 64, 2, 128), False, "sm_90a", {}),
-        (Schedule(256, 64, 2, 512), False, "sm_90a", {}),
+        (Schedule(192, 48, 2, 128), False, "sm_90a", {}),
+        (Schedule(256, 128, 2, 512), False, "sm_90a", {}),
+        (Schedule(192, 192, 2, 384), False, "sm_90a", {}),
         (Schedule(64, 64, 1, 128), True, "sm_80", {}),
     ],
 )
