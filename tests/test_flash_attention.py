@@ -103,7 +103,7 @@ def test_heads_of_a_group_share_their_keys(tilecheck_device: Device) -> None:
         (Schedule(64, 64, 2, 256), case_of(), "sm_90a", {}, "block_m=64 must give each warp of 256 threads"),
         (Schedule(272, 64, 0, 32), case_of(), "sm_90a", {}, "block_m=272 must give"),
         (Schedule(64, 64, -1, 128), case_of(), "sm_90a", {}, "stages=-1 is negative"),
-        (Schedule(128, 64, 1, 64), case_of(), "sm_90a", {}, "threads=64 must be whole groups of 128"),
+        (Schedule(64, 64, 1, 64), case_of(), "sm_90a", {}, "threads=64 must be whole groups of 128"),
         (Schedule(96, 64, 2, 192), case_of(), "sm_100a", {}, "threads=192 must be whole groups of 128"),
         (Schedule(256, 64, 0, 256), case_of(), "sm_90a", {}, "block_m=256 must be 64 for each 128 of 256"),
         (Schedule(64, 64, 1, 128), case_of(), "sm_90a", NO_LOADERS, "stages=1 must be 0 without bulk copies"),
