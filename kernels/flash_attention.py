@@ -72,6 +72,10 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
         raise ValueError(f"threads={threads} must be whole warps of 32")
     if not 0 < block_m <= 256 or block_m % (threads // 2):
         raise ValueError(f"block_m={block_m} must give each warp of {threads} threads 16 rows or a multiple")
+    values = block_m * (block_n + head_dim) // threads
+    if values >= arch.registers_per_thread:
+        raise ValueError(f"{values} scores and sums for each of threads={threads} are too many: {schedule}")
+
     if stages < 0:
         raise ValueError(f"stages={stages} is negative")
     # Bulk copies have warps of their own, which hand registers to those that compute, by groups of four.
@@ -82,14 +86,21 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
         # Scores and weights lie alike in registers only so; else "Layout infer conflict" (TileLang 0.1.15).
         if threads > 128 and block_m != threads // 2:
             raise ValueError(f"block_m={block_m} must be 64 for each 128 of {threads} threads that use wgmma")
+        # All its results are in registers at once, beside 26 others, 30 with weights (ptxas: "Insufficient
+        # registers").
+        needed = max(block_n // 2 + 26, head_dim // 2 + 30)
+        registers = arch.registers_per_sm // (threads + 128 * bulk) // 8 * 8
+        if needed > registers:
+            raise ValueError(f"wgmma needs {needed} registers of {registers}: {schedule}")
         # It reads shared memory by the async proxy, and a cp.async pipeline drains without the fence for it.
         if stages > 0 and not bulk:
-            raise ValueError(f"stages={stages} must be 0 without bulk copies for threads={threads} to use wgmma")
+            raise ValueError(f"stages={stages} must be 0 without bulk copies, as threads={threads} use wgmma")
     if stages >= 2 and case.flags["causal"] and not bulk:
         raise ValueError(
             f"stages={stages} with causal by cp.async: TileLang 0.1.15 cannot pipeline it over a trip count "
             "known only at run time ('Downcast from tirx.Sub to ir.IntImm failed'); use 0 or 1"
         )
+
     # Every stage holds a tile of K and one of V; the tile of Out takes the place of Q's.
     shared = (block_m + max(stages, 1) * 2 * block_n) * head_dim * element(case.dtype).bytes
     if shared > arch.shared_per_block:

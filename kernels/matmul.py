@@ -103,6 +103,9 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
         copying = 128 if all(bulk) else s.threads
     launched = s.threads + copying
     require(launched <= arch.max_threads, f"{launched} threads exceed {arch.max_threads}")
+    if wgmma:  # all its sums are in registers at once, with 26 values more (ptxas: "Insufficient registers")
+        needed, registers = columns[-1] // 2 + 26, arch.registers_per_sm // launched // 8 * 8
+        require(needed <= registers, f"wgmma needs {needed} registers, {launched} threads leave {registers}")
     shared = shared_bytes(s, case.dtype) + (KIB if copying else 0)  # barriers are padded to 1 KiB
     limit = arch.shared_per_block
     require(shared <= limit, f"{shared} bytes of shared memory exceed {limit}")

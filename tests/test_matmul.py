@@ -121,7 +121,14 @@ def test_identity_gives_the_other_operand(id: str, tilecheck_device: Device) -> 
         (Schedule(64, 64, 64, 2, 128), HALF, "sm_90a", NO_LOADERS, "only by bulk copy"),
         (Schedule(64, 64, 64, 2, 64), HALF, "sm_90a", {}, "multiple of 128"),
         (Schedule(64, 64, 64, 2, 64), HALF, "sm_120a", {}, "multiple of 128"),
-        (Schedule(256, 128, 64, 1, 1024), HALF, "sm_90a", {}, "1152 threads exceed 1024"),
+        (Schedule(256, 128, 64, 1, 1024), HALF, "sm_100a", {}, "1152 threads exceed 1024"),
+        (
+            Schedule(192, 256, 32, 2, 384),
+            HALF,
+            "sm_90a",
+            {},
+            "wgmma needs 154 registers, 512 threads leave 128",
+        ),
         (Schedule(256, 128, 128, 4, 256), HALF, "sm_90a", {}, "bytes of shared memory exceed 232448"),
         (Schedule(128, 128, 64, 4, 128), HALF, "sm_89", {}, "131072 bytes of shared memory exceed 101376"),
         (Schedule(16, 64, 64, 0, 128), TALL, "sm_90a", {}, "65535 rows of blocks"),
@@ -142,7 +149,7 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
         (Schedule(64, 64, 64, 1, 128), HALF, "sm_90a", NO_LOADERS),
         (Schedule(64, 64, 64, 4, 64), HALF, "sm_90a", NO_LOADERS),
         (Schedule(48, 40, 48, 3, 96), HALF, "sm_100a", NO_LOADERS),
-        (Schedule(256, 128, 64, 1, 1024), HALF, "sm_90a", NO_LOADERS),
+        (Schedule(192, 256, 32, 0, 384), HALF, "sm_90a", {}),
     ],
 )
 def test_rules_do_not_reach_further_than_their_reason(
