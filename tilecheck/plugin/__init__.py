@@ -21,6 +21,7 @@ pytest_plugins = (
     "tilecheck.plugin.lost",
     "tilecheck.plugin.ending",
     "tilecheck.plugin.runfolder",
+    "tilecheck.plugin.repeat",
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
 )
