@@ -10,7 +10,7 @@ from tilecheck.arguments import Argument
 from tilecheck.device import Device
 from tilecheck.guards import Guarded
 from tilecheck.inputs import draw_inputs, scalars, torch_dtype
-from tilecheck.plugin import Checker, KernelCase
+from tilecheck.plugin import Checker, KernelCase, skip_lacking
 from tilecheck.program import Program, build_program
 from tilecheck.spec import Case, KernelSpec
 
@@ -99,7 +99,7 @@ def roomy(checker: Checker) -> Checker:
     # Asked of the whole GPU: what others hold of it now is no matter of hardware.
     total = torch.cuda.get_device_properties(checker.device.torch_device).total_memory
     if total < 40 * GIB:
-        pytest.skip(f"needs a GPU of 40 GiB, and this has {total / GIB:.0f}")
+        skip_lacking(f"a GPU of 40 GiB; this has {total / GIB:.0f}")
     return checker
 
 

@@ -3,32 +3,20 @@
 Three of its tools are used. `initcheck` is not: it takes what a bulk copy (TMA) stores for never written, as
 its report of 65 536 uninitialised reads of a correct 256x256 matmul shows.
 
-The launch is in a process of its own (`python -m tilecheck.sanitizer`), on plain tensors each in memory of
-its own, so that an access past the end of one hits no other. The kernel is compiled with the lines of its
-Python source, which the findings then name.
+The kernel is compiled with the lines of its Python source, which the findings then name.
 """
 
-import os
-import pickle
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tilecheck.single import LAUNCHED, Single, ToolError, find_tool, run_under
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
 
 TOOLS = ("memcheck", "racecheck", "synccheck")
-
-LAUNCHED = "tilecheck: launched"
-"""What the process says when the kernel is through: without it nothing was checked."""
 
 _SECONDS = 240  # a launch under racecheck takes up to a hundred times its own time, which is below 1 ms
 _ERRORS = 86  # exit code for findings
@@ -51,10 +39,6 @@ _RACE = re.compile(r"(?P<level>\w+): Race reported between (?P<kind>\w+) access"
 _RACE_WITH = re.compile(r"and (?P<kind>\w+) access at .*?(?:\[(?P<count>\d+) hazards?\])?$")
 
 
-class SanitizerError(RuntimeError):
-    """The tool did not check anything: it is missing, or did not run to its end."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """what: in the tool's words.  places: kernel lines, as `matmul.py:112`.  count: how often."""
@@ -72,12 +56,8 @@ class Finding:
 
 
 def find_sanitizer() -> str | None:
-    """The path of compute-sanitizer: from the path, else from the CUDA toolkit. None: there is none."""
-    toolkits = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
-    folders = [str(Path(toolkit) / "bin") for toolkit in toolkits if toolkit]
-    return shutil.which("compute-sanitizer") or shutil.which(
-        "compute-sanitizer", path=os.pathsep.join(folders)
-    )
+    """The path of compute-sanitizer; None: there is none."""
+    return find_tool("compute-sanitizer")
 
 
 def sanitize(
@@ -86,60 +66,23 @@ def sanitize(
     """Launches `program` once under one of `TOOLS` and returns what it finds.
 
     modules: that hold the program's spec, as the ini option `tilecheck_specs` names them.
-    Raises SanitizerError where nothing was checked.
+    Raises ToolError where nothing was checked.
     """
     executable = executable or find_sanitizer()
     if executable is None:
-        raise SanitizerError("compute-sanitizer is not on the path, nor in a CUDA toolkit")
-    task = _Task(
+        raise ToolError("compute-sanitizer is not on the path, nor in a CUDA toolkit")
+    single = Single(
         tuple(modules),
         program.spec.name,
-        program.case.id,
+        program.case,
         program.schedule,
-        dict(program.pass_configs),
+        {**program.pass_configs, "tl.emit_line_directives": True},
         seed,
     )
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
-        pickle.dump(task, file)
-        file.flush()
-        command = [
-            executable,
-            *options(tool, program),
-            sys.executable,
-            "-m",
-            "tilecheck.sanitizer",
-            file.name,
-        ]
-        code, output = _run(command)
+    # Each tensor in memory of its own: an access past the end of one hits no other.
+    apart = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    code, output = run_under([executable, *options(tool, program)], single, _SECONDS, apart)
     return judged(output, code)
-
-
-def _run(command: Sequence[str]) -> tuple[int, str]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",  # each tensor in memory of its own
-    }
-    with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            code = child.wait(_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise SanitizerError(f"{Path(command[0]).name} took longer than {_SECONDS} s") from None
-        finally:
-            # The launch is a child of the tool.
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        output.seek(0)
-        return code, output.read().decode(errors="replace")
 
 
 def options(tool: str, program: "Program") -> list[str]:
@@ -158,13 +101,13 @@ def options(tool: str, program: "Program") -> list[str]:
 
 
 def judged(output: str, code: int) -> list[Finding]:
-    """The findings in a tool's output; SanitizerError where it did not run to its end."""
+    """The findings in a tool's output; ToolError where it did not run to its end."""
     findings = parse(output)
     counts = [int(count) for count in _SUMMARY.findall(output)]
     if findings:
         return findings
     if not counts or (LAUNCHED not in output and not any(counts)):
-        raise SanitizerError(f"nothing was checked (exit code {code}):\n{output[-3000:]}")
+        raise ToolError(f"nothing was checked (exit code {code}):\n{output[-3000:]}")
     if any(counts) or code == _ERRORS:
         return [Finding(f"{max(counts)} errors that the report does not name:\n{output[-1000:]}")]
     return []
@@ -217,47 +160,3 @@ def _merged(found: Iterable[Finding]) -> list[Finding]:
         known = merged.get(key)
         merged[key] = replace(known, count=known.count + finding.count) if known else finding
     return [replace(finding, count=max(1, finding.count)) for finding in merged.values()]
-
-
-@dataclass(frozen=True)
-class _Task:
-    modules: tuple[str, ...]
-    kernel: str
-    case: str
-    schedule: Any
-    pass_configs: dict[str, Any]
-    seed: int
-
-
-def main(task: _Task) -> None:
-    """The process under the tool: draws inputs on the CPU, launches once."""
-    import torch
-
-    from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
-    from tilecheck.launch import Cuda, compile_program
-    from tilecheck.plugin.specs import load_specs
-    from tilecheck.program import build_program
-
-    spec = next(s for s in load_specs(task.modules) if s.name == task.kernel)
-    case = spec.case(task.case)
-    device = Cuda()
-    lines = {**task.pass_configs, "tl.emit_line_directives": True}
-    program = build_program(spec, case, device.arch, task.schedule, lines)
-    drawn = draw_inputs(program, seed_of(spec.test_id(case), task.seed))
-    arguments: dict[str, Any] = dict(scalars(program))
-    for p in program.parameters:
-        if p.shape is not None:
-            arguments[p.name] = (
-                drawn[p.name].to(device.torch_device)
-                if p.name in drawn
-                else torch.zeros(p.shape, dtype=torch_dtype(p.dtype), device=device.torch_device)
-            )
-    compile_program(program, device.target)
-    device.run(program, arguments)
-    sys.stdout.write(f"{LAUNCHED} {spec.test_id(case)}\n")
-
-
-if __name__ == "__main__":
-    sys.modules["tilecheck.sanitizer"] = sys.modules[__name__]  # of the task's class
-    with open(sys.argv[1], "rb") as task_file:
-        main(pickle.load(task_file))

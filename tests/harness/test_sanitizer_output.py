@@ -8,16 +8,8 @@ import pytest
 from kernels import SPECS
 from tilecheck.arches import ARCHES
 from tilecheck.program import Program, build_program
-from tilecheck.sanitizer import (
-    LAUNCHED,
-    Finding,
-    SanitizerError,
-    find_sanitizer,
-    judged,
-    options,
-    parse,
-    sanitize,
-)
+from tilecheck.sanitizer import Finding, find_sanitizer, judged, options, parse, sanitize
+from tilecheck.single import LAUNCHED, ToolError
 
 MEMCHECK = """\
 ========= COMPUTE-SANITIZER
@@ -129,7 +121,7 @@ def test_clean_run_has_no_findings() -> None:
     ],
 )
 def test_run_that_checked_nothing_is_an_error(output: str, code: int) -> None:
-    with pytest.raises(SanitizerError, match="nothing was checked"):
+    with pytest.raises(ToolError, match="nothing was checked"):
         judged(output, code)
 
 
@@ -157,7 +149,7 @@ def test_tool_gets_only_the_programs_kernels_and_its_task(tmp_path: Path, progra
     assert options("racecheck", program)[:2] == ["--tool", "racecheck"]
     assert "kns=vector_add_kernel" in options("racecheck", program)
     tool = fake_tool(
-        tmp_path, f"assert sys.argv[-2] == 'tilecheck.sanitizer'; open(sys.argv[-1]); print({CLEAN!r})"
+        tmp_path, f"assert sys.argv[-2] == 'tilecheck.single'; open(sys.argv[-1]); print({CLEAN!r})"
     )
     assert sanitize(["kernels"], program, "memcheck", seed=0, executable=tool) == []
 

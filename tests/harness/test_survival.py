@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,41 @@ def test_out_of_memory_is_retried_without_workers_too(repository: Repository) ->
     assert len(repository.log()) == 4
 
 
+ALONE = """
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+def run(name, case):
+    for word in ("begins", "ends"):
+        with Path(__file__).with_name("turns").open("a") as log:
+            log.write(f"{name}-{case.id} {word}\\n")
+        time.sleep(0.2)
+
+def test_with_others(kernel_case):
+    run("among", kernel_case.case)
+
+@pytest.mark.alone
+def test_alone(kernel_case):
+    run("alone", kernel_case.case)
+"""
+
+
+def test_test_that_is_marked_alone_runs_while_the_other_workers_hold_still(repository: Repository) -> None:
+    repository.fake(*["fine"] * 6)
+    repository.write("test_mine.py", ALONE)
+    assert outcome(repository.pytest("-n", "3", CUDA_VISIBLE_DEVICES="")) == "12 passed"
+    turns = repository.log("turns")
+    assert len(turns) == 24
+    for turn, following in pairwise(turns):
+        if turn[0].startswith("alone") and turn[1] == "begins":
+            assert following == [turn[0], "ends"], turns
+    at_once = [t for t, f in pairwise(turns) if t[1] == f[1] == "begins"]
+    assert at_once, "the others took turns as well"
+
+
 NVML = """
 import sys, types
 
@@ -370,6 +406,7 @@ SPEC = KernelSpec(
 
 SLOW_COMPILER = """
 import shutil, subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -437,7 +474,7 @@ def test_on_a_gpu_each_culprit_fails_once_and_the_rest_run(real: Repository) -> 
     assert "did not end within 30 s; it was running kernel-hang on cuda:0, for " in hang
     assert "illegal memory access" in section(run, "test_output[kernel-stray]")
     assert "kernel-assert: launch failed" in section(run, "test_output[kernel-assert]")
-    assert "kernel-never: does not compile" in section(run, "test_output[kernel-never]")
+    assert "Timeout (>30" in section(run, "test_output[kernel-never]")
     assert "out of memory" in section(run, "test_output[kernel-huge]")
     assert run.stdout.count("replacing crashed worker") == 3
 

@@ -21,6 +21,7 @@ pytest_plugins = (
     "tilecheck.plugin.lost",
     "tilecheck.plugin.ending",
     "tilecheck.plugin.runfolder",
+    "tilecheck.plugin.repeat",
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
 )
@@ -29,6 +30,7 @@ pytest_plugins = (
 pytest.register_assert_rewrite(*pytest_plugins)
 
 from tilecheck.plugin.checking import Checker  # noqa: E402
+from tilecheck.plugin.limits import skip_lacking  # noqa: E402
 from tilecheck.plugin.rows import KernelCase  # noqa: E402
 
-__all__ = ["Checker", "KernelCase"]
+__all__ = ["Checker", "KernelCase", "skip_lacking"]

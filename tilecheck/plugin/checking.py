@@ -98,6 +98,13 @@ class Checker:
 
         self._called(agree, row)
 
+    def determinism(self, row: KernelCase) -> None:
+        """On a GPU, launches on the same inputs give the same bits, whatever else goes on."""
+        __tracebackhide__ = True
+        from tilecheck.determinism import check_determinism
+
+        self._called(check_determinism, row, schedule=row.schedule, pass_configs=row.pass_configs)
+
     def sanitized(self, row: KernelCase, tool: str) -> None:
         """compute-sanitizer finds nothing in a launch of the kernel, with one of `sanitizer.TOOLS`."""
         __tracebackhide__ = True
@@ -130,6 +137,7 @@ class Checker:
     def _called(self, check: Callable[..., Any], row: KernelCase, **variant: Any) -> Any:
         __tracebackhide__ = True
         from tilecheck.conformance import Mismatch
+        from tilecheck.determinism import Nondeterministic
         from tilecheck.device import DeviceError
         from tilecheck.differential import Disagreement
         from tilecheck.isolation import Wrong
@@ -138,7 +146,7 @@ class Checker:
         repeat = repeat_command(self._item.config, self._item.nodeid)
         try:
             return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat, **variant)
-        except (Mismatch, Disagreement) as error:
+        except (Mismatch, Disagreement, Nondeterministic) as error:
             # The message says it all; where in the checks it was raised tells a kernel's author nothing.
             raise error.with_traceback(None) from None
         except Unsupported as error:

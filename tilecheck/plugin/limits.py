@@ -5,7 +5,7 @@ Decided from the spec alone, so that no program is built for a case that does no
 
 from collections.abc import Generator
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -63,10 +63,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _skip(item, f"{row.id} is too large for the simulator: {reason}")
 
 
+_Skip: Any = pytest.skip.Exception  # which has no name of its own for mypy
+
+
+class Lacking(_Skip):  # type: ignore[misc]
+    """A skip for want of something that this machine has not: right also where a GPU is required."""
+
+
+def skip_lacking(what: str) -> NoReturn:
+    """Skips the running test as the machine lacks `what`, a tool, memory or a permission."""
+    raise Lacking(f"lacking: {what}")
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
     report: Any = yield
-    skipped = report.skipped and not hasattr(report, "wasxfail")
+    lacks = call.excinfo is not None and isinstance(call.excinfo.value, Lacking)
+    skipped = report.skipped and not hasattr(report, "wasxfail") and not lacks
     if option(item.config, "require-gpu") and skipped and not lost(item.config):
         row = row_of(item)
         here = (

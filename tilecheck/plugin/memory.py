@@ -2,7 +2,7 @@
 
 A test that runs out of memory runs once more, alone: the workers on the same GPU hold still for so long. Each
 holds a lock while it tests; the one that runs alone takes those of all, behind a lock that every test passes
-first, so that it need not wait until all are idle by chance.
+first, so that it need not wait until all are idle by chance. The same is for tests that are marked `alone`.
 """
 
 import gc
@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -27,6 +27,13 @@ KEPT = 1 << 30
 """Bytes of unused memory that a process may keep from one test to the next, where others want it as well."""
 
 _OUT_OF_MEMORY = ("out of memory", "CUDA_ERROR_OUT_OF_MEMORY", "STATUS_ALLOC_FAILED")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "alone: runs with the GPU to itself; the other workers on it hold still"
+    )
+
 
 _turn_key = pytest.StashKey["_Turns"]()
 
@@ -60,8 +67,8 @@ class _Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Inside of `shared`."""
-        if self._gate is None:
+        """Inside of `shared`, or of itself."""
+        if self._gate is None or self._gate.is_locked:
             yield
             return
         # Without its own lock, or two that want to be alone would wait for each other.
@@ -89,7 +96,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     # Outermost, so that waiting for one's turn is no part of the test's time.
     if not _on_gpu(item):
         return (yield)
-    with _turns(item.config).shared():
+    turns = _turns(item.config)
+    with turns.shared(), turns.alone() if item.get_closest_marker("alone") else nullcontext():
         try:
             return (yield)
         finally:

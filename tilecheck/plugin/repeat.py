@@ -1,11 +1,13 @@
-"""The command that repeats one test."""
+"""The command that repeats one test, which every failure shows."""
 
 import os
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from tilecheck.plugin.options import option, spelling
-from tilecheck.plugin.selection import DEFAULT_ARCH, selection
+from tilecheck.plugin.selection import DEFAULT_ARCH, active, selection
 
 
 def repeat_command(config: pytest.Config, nodeid: str) -> str:
@@ -20,3 +22,11 @@ def repeat_command(config: pytest.Config, nodeid: str) -> str:
     if option(config, "all-schedules"):
         given.append(spelling(config, "all-schedules"))
     return f'pytest "{path}::{test}" {" ".join(given)}'
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report: Any = yield
+    if report.failed and active(item.config) and "repeat: pytest" not in report.longreprtext:
+        report.sections.append(("repeat", f"repeat: {repeat_command(item.config, item.nodeid)}"))
+    return report
