@@ -806,9 +806,7 @@ SPECS = (
         2524,
         batched_sums,
         sums_of_rows,
-        case(
-            "2-of-32", "four rows of 32 threads each, two sums a call", F32, M=8, N=32, threads=128, batch=2
-        ),
+        case("2-of-16", "two sums a call", F32, M=32, N=64, threads=128, batch=2),
         case("4-of-16", "rows of fewer threads than the block", F32, M=32, N=64, threads=128, batch=4),
     ),
     bug(
