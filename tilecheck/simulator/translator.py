@@ -88,7 +88,8 @@ class Translator:
             raise self.unsupported(f"expression {type(node).__name__}")
         dtype = str(node.dtype)
         if dtype != "handle" and not is_known(dtype):
-            raise self.unsupported(f"values of dtype {dtype}")
+            what = f"operator {operator_name(node)}, " if type(node).__name__ == "Call" else ""
+            raise self.unsupported(f"{what}values of dtype {dtype}")
         return handler(self, node)
 
     def stmt(self, node: Any) -> Closure:

@@ -300,6 +300,16 @@ def test_packed_values(refuses):
     refuses(main, [_blank(8), _blank(8)], "float32x8")
 
 
+def test_loads_of_whole_vectors(refuses):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            T.stg128(B[tx * 4], T.ldg128(A[tx * 4]))  # blamed
+
+    refuses(main, [_blank(128), _blank(128)], "128")
+
+
 def test_a_tile_operator_that_only_some_threads_reach(refuses):
     @T.prim_func
     def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
