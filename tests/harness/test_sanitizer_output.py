@@ -219,7 +219,6 @@ SPEC = KernelSpec(
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(find_sanitizer() is None, reason="no compute-sanitizer: it comes with the CUDA toolkit")
 def test_on_a_gpu_broken_kernels_are_found_with_their_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
