@@ -1,42 +1,18 @@
-"""From a spec and one of its cases to the TileLang program a device runs, and what each parameter of it is
-for.
+"""From a spec and one of its cases to the TileLang program a device runs, and what its parameters are for.
 
 A `Program` is the very PrimFunc that a GPU would get: the simulator interprets it, `launch` compiles it.
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from types import CellType, FunctionType
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tilecheck.accesses import global_accesses
 from tilecheck.arches import Arch
 from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, call_by_name
+from tilecheck.tracing import tracing
 
 Role = Literal["input", "output", "inout", "scalar"]
-
-# Position of the operands that an operator writes; its other regions are read. `accumulates` also reads them.
-_WRITES: dict[str, tuple[int, ...]] = {
-    "copy": (1,),
-    "async_copy": (1,),
-    "tma_copy": (1,),
-    "im2col": (1,),
-    "transpose": (1,),
-    "fill": (0,),
-    "cumsum": (1,),
-    "cummax": (1,),
-    "reduce": (1,),
-    "finalize_reducer_v2": (1,),
-}
-_ACCUMULATES: dict[str, tuple[int, ...]] = {
-    "gemm": (2,),
-    "wgmma_gemm": (2,),
-    "gemm_sp": (3,),
-    "atomicadd": (1,),
-    "atomicmax": (1,),
-    "atomicmin": (1,),
-}
 
 
 @dataclass(frozen=True)
@@ -109,7 +85,7 @@ def build_program(
         schedule = spec.schedule_for(case, arch)
     spec.check_schedule(schedule, case, arch, pass_configs)
     names = spec.names(case, arch, schedule, pass_configs)
-    with source_lines_recorded():
+    with tracing():
         prim_func, own_configs = _trace(spec, names)
     return Program(
         spec=spec,
@@ -120,68 +96,6 @@ def build_program(
         parameters=_parameters(spec, prim_func, {**case.dims, **case.flags}),
         pass_configs={**own_configs, **names[PASS_CONFIGS]},
     )
-
-
-@contextmanager
-def source_lines_recorded() -> Iterator[None]:
-    """Has TileLang stamp every statement it traces with the line of the kernel's source; diagnostics quote
-    it.
-
-    TileLang's own macros (`T.reduce_sum` is one) would put lines of its library there: those are not
-    recorded, so that the line of the call stays.
-    """
-    import tilelang
-    from tilelang.env import env
-    from tilelang.language.eager import builder
-    from tilelang.language.eager.builder import Builder
-
-    library = os.path.dirname(tilelang.__file__) + os.sep
-    before, record = env.TILELANG_ENABLE_IR_SPAN, Builder.set_fileline
-
-    def record_unless_library(self: Any, filename: str, lineno: int, name: str) -> Any:
-        return None if filename.startswith(library) else record(self, filename, lineno, name)
-
-    env.TILELANG_ENABLE_IR_SPAN = "1"
-    Builder.set_fileline = record_unless_library
-    mutate = builder.mutate
-    builder.mutate = _remembering(mutate)
-    try:
-        yield
-    finally:
-        env.TILELANG_ENABLE_IR_SPAN = before
-        Builder.set_fileline = record
-        builder.mutate = mutate
-
-
-_rewritten: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
-"""Code of a traced function and the module it is from -> (what TileLang made of it, the module's names)."""
-
-
-def _remembering(mutate: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """TileLang's `mutate`, which parses and rewrites the source of a function, but once for each function.
-
-    A program is traced for each case and schedule, its macros more often, and nine tenths of that time went
-    into rewriting the same source. Only the values that a function takes from around it differ.
-    """
-    from tilelang.language.eager.utils import get_func_nonlocals
-
-    def remembered(function: Any) -> Any:
-        code = function.__code__
-        key = (code, code.co_filename, id(function.__globals__))
-        if key in _rewritten:
-            generator, _ = _rewritten[key]
-            around = get_func_nonlocals(function)
-            made = generator.gen
-            if set(made.__code__.co_freevars) <= around.keys():
-                cells = tuple(CellType(around[name]) for name in made.__code__.co_freevars)
-                gen = FunctionType(made.__code__, made.__globals__, made.__name__, made.__defaults__, cells)
-                return replace(generator, gen=gen)
-        generator = mutate(function)
-        if not generator.extra_type_hints:  # those are values of around, too
-            _rewritten[key] = (generator, function.__globals__)
-        return generator
-
-    return remembered
 
 
 def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
@@ -279,42 +193,3 @@ def _strides(
         except ValueError:
             strides.append(default)
     return tuple(strides)
-
-
-def global_accesses(prim_func: Any) -> tuple[set[Any], set[Any]]:
-    """(written, read): data variables of the buffers that a program stores to and loads from; atomics do
-    both.
-    """
-    from tilelang import tvm
-
-    written: set[Any] = set()
-    loads: list[Any] = []
-
-    def drop(load: Any) -> None:
-        # Children come before their parents: the load under a written region was counted as a read just now.
-        for i in range(len(loads) - 1, -1, -1):
-            if loads[i].same_as(load):
-                del loads[i]
-                return
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tvm.tirx.BufferStore):
-            written.add(node.buffer.data)
-        elif isinstance(node, tvm.tirx.BufferLoad):
-            loads.append(node)
-        elif isinstance(node, tvm.tirx.Call) and isinstance(node.op, tvm.ir.Op):
-            name = node.op.name.rpartition(".")[2]
-            if name == "access_ptr":
-                mask = int(node.args[2])
-                if mask & 2:
-                    written.add(node.args[0].buffer.data)
-                if not mask & 1:
-                    drop(node.args[0])
-            for i in (*_WRITES.get(name, ()), *_ACCUMULATES.get(name, ())):
-                load = node.args[i].args[0]
-                written.add(load.buffer.data)
-                if i in _WRITES.get(name, ()):
-                    drop(load)
-
-    tvm.tirx.stmt_functor.post_order_visit(prim_func.body, visit)
-    return written, {load.buffer.data for load in loads}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilecheck.program import global_accesses
+from tilecheck.accesses import global_accesses
 from tilecheck.simulator import (  # noqa: F401  (they fill the tables)
     expressions,
     operators,

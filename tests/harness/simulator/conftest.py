@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tilecheck.program import source_lines_recorded
 from tilecheck.simulator import SimulationError, Unsupported, simulate
+from tilecheck.tracing import tracing
 
 
 @pytest.fixture(autouse=True)
 def _lines_recorded() -> Iterator[None]:
-    with source_lines_recorded():
+    with tracing():
         yield
 
 
