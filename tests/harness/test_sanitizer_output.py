@@ -119,6 +119,7 @@ def test_clean_run_has_no_findings() -> None:
         ("========= COMPUTE-SANITIZER\n========= Error: process didn't terminate successfully\n", 1),
         ("========= Target application returned an error\n========= ERROR SUMMARY: 0 errors\n", 1),
     ],
+    ids=["nothing", "no-summary", "not-launched", "process-failed", "target-failed"],
 )
 def test_run_that_checked_nothing_is_an_error(output: str, code: int) -> None:
     with pytest.raises(ToolError, match="nothing was checked"):

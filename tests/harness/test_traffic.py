@@ -56,6 +56,7 @@ def test_counters_that_may_not_be_read_are_told_apart() -> None:
         OUTPUT.replace('"byte"', '"Mbyte"'),
         f"{LAUNCHED} x\n==WARNING== No kernels were profiled.\n",
     ],
+    ids=["nothing", "not-launched", "one-metric", "no-number", "other-unit", "no-kernel"],
 )
 def test_output_without_both_numbers_is_an_error(output: str) -> None:
     with pytest.raises(ToolError, match=r"measured nothing|ncu gives"):
