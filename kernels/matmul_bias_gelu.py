@@ -228,7 +228,12 @@ SPEC = KernelSpec(
     default_schedule=default_schedule,
     legal=legal,
     cost=cost,
-    draws={"around-zero": around_zero, "in-the-dip": in_the_dip, "bias-only": bias_only, "special": special_values},
+    draws={
+        "around-zero": around_zero,
+        "in-the-dip": in_the_dip,
+        "bias-only": bias_only,
+        "special": special_values,
+    },
     vendor={"eager": eager, "compiled": compiled, "cublaslt": cublaslt},
     grid=GRID,
     grid_cases=("grid-tails-tanh-bf16", "grid-whole-fp16"),

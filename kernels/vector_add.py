@@ -124,7 +124,9 @@ CASES = (
     *_rows("cancelling", ALL, 999, "small differences of large numbers", "cancelling"),
     *_rows("grid-tails", ("float16",), 30011, "prime; more blocks than multiprocessors, by most schedules"),
     *_rows("grid-whole", ("float32",), 61440, "whole blocks of each size of the grid"),
-    *_rows("special", ALL, 169, "NaN, infinities, overflow, denormals and -0 as IEEE 754 has them", "special"),
+    *_rows(
+        "special", ALL, 169, "NaN, infinities, overflow, denormals and -0 as IEEE 754 has them", "special"
+    ),
     *_rows("million-odd", ("float16",), 2**20 + 1, "two accesses a thread, and a tail of one"),
     *_rows("2e20", ALL, 2**20, "fits in L2"),
     *_rows("2e24", ALL, 2**24, "larger than L2"),

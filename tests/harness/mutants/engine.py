@@ -49,6 +49,10 @@ class Edit:
     within: str = "program"
     options: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        return f"{self.kernel}/{self.id}"
+
 
 @dataclass(frozen=True)
 class Mutant(Edit):
@@ -77,7 +81,9 @@ def edited(edit: Edit, source: str) -> str:
     for old, new in edit.changes.items():
         found = list(_pattern(old).finditer(source[start:end]))
         if len(found) != 1:
-            raise ValueError(f"{edit.kernel}/{edit.id}: {len(found)} times in {edit.within}, not once:\n{old}")
+            raise ValueError(
+                f"{edit.kernel}/{edit.id}: {len(found)} times in {edit.within}, not once:\n{old}"
+            )
         first, last = (start + at for at in found[0].span("text"))
         places.append((first, last, new))
     for first, last, new in sorted(places, reverse=True):  # from the end, so that places stay where they are
@@ -165,17 +171,23 @@ def rows_of(spec: KernelSpec, arch: Arch, first: tuple[str, ...] = ()) -> Iterat
     """The rows that the simulator runs: cases, then the grid's schedules; those that `first` names come
     before the others. A name that ends in "/" is that of all schedules of a case.
     """
-    cases = [Row(case.id, case) for case in spec.cases if too_large(spec, case) is None]
-    named = {row.id: row for row in cases}
     for name in first:
         if name.endswith("/"):
             yield from _scheduled(spec, spec.case(name[:-1]), arch)
-        elif name in named:
-            yield named[name]
         else:
             yield Row(name, spec.case(name))
-    yield from (row for row in cases if row.id not in first)
-    yield from (row for id in spec.grid_cases if f"{id}/" not in first for row in _scheduled(spec, spec.case(id), arch))
+    yield from (row for row in default_rows(spec) if row.id not in first)
+    for id in spec.grid_cases:
+        if f"{id}/" not in first:
+            yield from _scheduled(spec, spec.case(id), arch)
+
+
+def default_rows(spec: KernelSpec, most_flops: float = math.inf) -> Iterator[Row]:
+    """The cases that the simulator runs, of up to `most_flops` operations, under the default schedule."""
+    for case in spec.cases:
+        cost = spec.cost_of(case)
+        if too_large(spec, case) is None and (cost is None or cost.flops <= most_flops):
+            yield Row(case.id, case)
 
 
 def _scheduled(spec: KernelSpec, case: Case, arch: Arch) -> Iterator[Row]:
@@ -229,13 +241,17 @@ _FAULTS = {
 
 
 def _reasons(mismatch: Mismatch) -> Iterator[str]:
-    yield from {kind: None for line in mismatch.outcome.faults for text, kind in _FAULTS.items() if text in line}
+    yield from {
+        kind: None for line in mismatch.outcome.faults for text, kind in _FAULTS.items() if text in line
+    }
     for verdict in mismatch.outcome.verdicts.values():
         if not verdict.ok:
             yield "value" if verdict.exact or math.isfinite(verdict.budget_used) else "NaN pattern"
 
 
-def first_rejection(edit: Edit, device: Device, seeds: Iterable[int] = (0,)) -> tuple[Result | None, list[Result]]:
+def first_rejection(
+    edit: Edit, device: Device, seeds: Iterable[int] = (0,)
+) -> tuple[Result | None, list[Result]]:
     """(the first result that rejects it, those before); a mutant that a GPU has to reject is tried on the
     rows it names, with all `seeds`, since a race may not show at once; others on every row.
     """

@@ -387,7 +387,9 @@ if k == T.ceildiv(keys, block_n) - 1:
     _mutant(
         id="output-in-16-bits",
         why="the output is accumulated in the tensors' type",
-        changes={'out = T.alloc_fragment((block_m, head_dim), "float32")': "out = T.alloc_fragment((block_m, head_dim), dtype)"},
+        changes={
+            'out = T.alloc_fragment((block_m, head_dim), "float32")': "out = T.alloc_fragment((block_m, head_dim), dtype)"
+        },
         first=("sink-fp16",),
     ),
     _mutant(
@@ -418,7 +420,9 @@ for i, j in T.Parallel(block_m, block_n):
     _mutant(
         id="rescale-in-16-bits",
         why="the factor of the rescaling is rounded",
-        changes={RESCALE: 'rescale[i] = T.cast(T.cast(T.exp2((old_top[i] - top[i]) * scale), dtype), "float32")'},
+        changes={
+            RESCALE: 'rescale[i] = T.cast(T.cast(T.exp2((old_top[i] - top[i]) * scale), dtype), "float32")'
+        },
         first=("creeping-fp16",),
     ),
     _mutant(
@@ -521,5 +525,28 @@ for i, j in T.Parallel(block_m, head_dim):
         why="the output replaces Q as well",
         changes={STORE: f"{STORE}\nT.copy(out_shared, Q[b, head, q0 : q0 + block_m, :])"},
         first=("len-64-fp16",),
+    ),
+    # What only a GPU shows.
+    _mutant(
+        id="output-staged-without-barrier",
+        why="the tile of the output is stored while other warps are still writing it",
+        changes={},
+        options={"tl.disable_thread_storage_sync": True},
+        first=("len-296-fp16", "dim-128-bf16", "model-1x64x2048-fp16"),
+        unseen="barriers between threads",
+    ),
+    _mutant(
+        id="keys-not-awaited",
+        why="K's tile is multiplied while cp.async is still filling it",
+        changes={LOAD_K: LOAD_K.replace("T.copy", "T.async_copy"), "num_stages=stages": "num_stages=0"},
+        first=("len-64-fp16", "len-296-fp16"),
+        unseen="asynchronous copies: they are done at once",
+    ),
+    _mutant(
+        id="scores-not-awaited",
+        why="scores are read while wgmma is still adding to them",
+        changes={"T.gemm(q_shared": "T.wgmma_gemm(q_shared"},
+        first=("len-296-fp16", "dim-128-bf16"),
+        unseen="asynchronous products: they are done at once",
     ),
 )

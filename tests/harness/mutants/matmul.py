@@ -36,7 +36,9 @@ MUTANTS = (
     _mutant(
         id="grid-swapped",
         why="as many blocks along N as M needs, and the other way round",
-        changes={"T.ceildiv(N, block_n), T.ceildiv(M, block_m)": "T.ceildiv(M, block_m), T.ceildiv(N, block_n)"},
+        changes={
+            "T.ceildiv(N, block_n), T.ceildiv(M, block_m)": "T.ceildiv(M, block_m), T.ceildiv(N, block_n)"
+        },
         first=("last-panel-fp16",),
     ),
     _mutant(
@@ -481,5 +483,32 @@ for i, j in T.Parallel(block_m, block_n):
 T.copy(B_shared, B[0, 0])"""
         },
         first=("k-over-fp16",),
+    ),
+    # What only a GPU shows.
+    _mutant(
+        id="tiles-without-barriers",
+        why="threads multiply tiles that others are still loading",
+        changes={},
+        options={"tl.disable_thread_storage_sync": True},
+        first=("stride-2-fp16", "tt-tails-fp16", "odd-4095-fp16"),
+        unseen="barriers between threads",
+    ),
+    _mutant(
+        id="copies-not-awaited",
+        why="tiles are multiplied while cp.async is still filling them",
+        changes={
+            LOAD_A: LOAD_A.replace("T.copy", "T.async_copy"),
+            LOAD_B: LOAD_B.replace("T.copy", "T.async_copy"),
+            "num_stages=stages": "num_stages=0",
+        },
+        first=("one-tile-fp16", "trips-9-fp16", "square-4096-fp16"),
+        unseen="asynchronous copies: they are done at once",
+    ),
+    _mutant(
+        id="products-not-awaited",
+        why="the accumulator is stored while wgmma is still adding to it",
+        changes={GEMM: GEMM.replace("T.gemm", "T.wgmma_gemm")},
+        first=("trips-5-fp16", "trips-9-fp16", "square-4096-fp16"),
+        unseen="asynchronous products: they are done at once",
     ),
 )

@@ -55,7 +55,9 @@ MUTANTS = (
     _mutant(
         id="bias-not-in-the-tail",
         why="a tile that reaches over the edge gets no bias",
-        changes={LOAD_BIAS: "T.clear(bias_local)\nif (bx + 1) * block_n <= N:\n    T.copy(bias[bx * block_n], bias_local)"},
+        changes={
+            LOAD_BIAS: "T.clear(bias_local)\nif (bx + 1) * block_n <= N:\n    T.copy(bias[bx * block_n], bias_local)"
+        },
         first=("n-over-fp16",),
     ),
     _mutant(
@@ -267,7 +269,29 @@ for j in T.Parallel(block_n):
     _mutant(
         id="input-overwritten",
         why="what was added as bias is written over it",
-        changes={STORE: f"{STORE}\nfor j in T.Parallel(block_n):\n    bias[bx * block_n + j] = C_local[0, j]"},
+        changes={
+            STORE: f"{STORE}\nfor j in T.Parallel(block_n):\n    bias[bx * block_n + j] = C_local[0, j]"
+        },
         first=("one-tile-fp16",),
+    ),
+    # What only a GPU shows.
+    _mutant(
+        id="fast-math",
+        why="tanh becomes tanh.approx, which errs by 2^-11",
+        changes={},
+        options={"tl.enable_fast_math": True},
+        first=("bias-only-tanh-fp32", "dip-tanh-fp32"),
+        unseen="options of the compiler that change arithmetic",
+    ),
+    _mutant(
+        id="copies-not-awaited",
+        why="tiles are multiplied while cp.async is still filling them",
+        changes={
+            "T.copy(A[by * block_m, k * block_k], A_shared)": "T.async_copy(A[by * block_m, k * block_k], A_shared)",
+            "T.copy(B[k * block_k, bx * block_n], B_shared)": "T.async_copy(B[k * block_k, bx * block_n], B_shared)",
+            "num_stages=stages": "num_stages=0",
+        },
+        first=("one-tile-fp16", "trips-9-tanh-bf16"),
+        unseen="asynchronous copies: they are done at once",
     ),
 )

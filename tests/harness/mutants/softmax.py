@@ -71,7 +71,10 @@ MUTANTS = (
     _one_pass(
         id="summed-before-masked",
         why="the sum holds the weights past the end, the store does not",
-        changes={"j < N": "j < chunk", DIVIDE: f"{DIVIDE}\ntile[i, j] = T.if_then_else(j < N, tile[i, j], 0.0)"},
+        changes={
+            "j < N": "j < chunk",
+            DIVIDE: f"{DIVIDE}\ntile[i, j] = T.if_then_else(j < N, tile[i, j], 0.0)",
+        },
         first=("n-127-fp32",),
     ),
     _one_pass(
@@ -153,13 +156,17 @@ MUTANTS = (
     _one_pass(
         id="weights-in-the-tensor-type",
         why="weights are rounded to 16 bits before they are divided",
-        changes={WEIGH: 'tile[i, j] = T.cast(T.cast(T.exp2((tile[i, j] - top[i]) * LOG2E), dtype), "float32")'},
+        changes={
+            WEIGH: 'tile[i, j] = T.cast(T.cast(T.exp2((tile[i, j] - top[i]) * LOG2E), dtype), "float32")'
+        },
         first=("n-1000-fp16",),
     ),
     _one_pass(
         id="weights-below-2e-14-flushed",
         why="weights that fp16 holds as subnormal become 0",
-        changes={STORE: f"for i, j in T.Parallel(rows, chunk):\n    tile[i, j] = T.if_then_else(tile[i, j] < 2**-14, 0.0, tile[i, j])\n{STORE}"},
+        changes={
+            STORE: f"for i, j in T.Parallel(rows, chunk):\n    tile[i, j] = T.if_then_else(tile[i, j] < 2**-14, 0.0, tile[i, j])\n{STORE}"
+        },
         first=("n-32768-fp16",),
     ),
     _one_pass(
@@ -236,9 +243,7 @@ MUTANTS = (
     _online(
         id="online-chunk-rescaled-too",
         why="the new chunk's sum is rescaled with the old one",
-        changes={
-            RESCALE: "total[i] = (total[i] + chunk_total[i]) * T.exp2((old_top[i] - top[i]) * LOG2E)"
-        },
+        changes={RESCALE: "total[i] = (total[i] + chunk_total[i]) * T.exp2((old_top[i] - top[i]) * LOG2E)"},
         first=("rising-online-fp32",),
     ),
     _online(
@@ -280,7 +285,9 @@ MUTANTS = (
     _online(
         id="online-last-chunk-not-summed",
         why="one chunk too few in the first pass",
-        changes={f"for c in T.serial(chunks):\n    {LOAD_FIRST}": f"for c in T.serial(chunks - 1):\n    {LOAD_FIRST}"},
+        changes={
+            f"for c in T.serial(chunks):\n    {LOAD_FIRST}": f"for c in T.serial(chunks - 1):\n    {LOAD_FIRST}"
+        },
         first=("n-40960-fp16",),
     ),
     _online(
@@ -345,7 +352,25 @@ for i, j in T.Parallel(rows, chunk):
     _online(
         id="online-scaled-before-subtracted",
         why="x * log2(e) and max * log2(e) are rounded each, and cancel",
-        changes={WRITE: 'tile[i, j] = T.exp2(T.cast(loaded[i, j], "float32") * LOG2E - top[i] * LOG2E) / total[i]'},
+        changes={
+            WRITE: 'tile[i, j] = T.exp2(T.cast(loaded[i, j], "float32") * LOG2E - top[i] * LOG2E) / total[i]'
+        },
         first=("ten-thousand-online-fp32",),
+    ),
+    # What only a GPU shows.
+    _one_pass(
+        id="exchange-without-barrier",
+        why="rows are turned round through shared memory, and no thread waits for the others",
+        changes={
+            LOAD: "staged = T.alloc_shared((rows, chunk), dtype)\nT.copy(X[block * rows, 0], staged)",
+            "loaded[i, j]": "staged[i, chunk - 1 - j]",
+            "j < N": "chunk - 1 - j < N",
+            STORE: """\
+for i, j in T.Parallel(rows, chunk):
+    Y[block * rows + i, chunk - 1 - j] = tile[i, j]""",
+        },
+        options={"tl.disable_thread_storage_sync": True},
+        first=("n-127-fp32", "n-1025-fp32", "n-8191-fp32"),
+        unseen="barriers between threads",
     ),
 )

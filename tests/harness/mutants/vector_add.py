@@ -101,7 +101,9 @@ for i in T.Parallel(block):
     _mutant(
         id="store-over-the-end",
         why="whole blocks are stored, without TileLang's guards, past the end of C",
-        changes={"T.copy(A_local, C[bx * block])": "for i in T.Parallel(block):\n    C[bx * block + i] = A_local[i]"},
+        changes={
+            "T.copy(A_local, C[bx * block])": "for i in T.Parallel(block):\n    C[bx * block + i] = A_local[i]"
+        },
         options={"tl.disable_safe_memory_legalize": True},
         first=("seven-fp32",),
     ),
@@ -211,5 +213,32 @@ A_local[i] += B_local[i]
 A_local[i] = T.if_then_else(A_local[i] == 0, T.cast(0, dtype), A_local[i])"""
         },
         first=("special-bf16",),
+    ),
+    # What only a GPU shows.
+    _mutant(
+        id="exchange-without-barrier",
+        why="threads hand B on through shared memory, and nothing makes them wait for each other",
+        changes={
+            "T.copy(A[bx * block], A_local)": "B_shared = T.alloc_shared((block,), dtype)",
+            "T.copy(B[bx * block], B_local)": """\
+for i in T.Parallel(block):
+    A_local[i] = A[bx * block + block - 1 - i]
+    B_shared[i] = B[bx * block + i]""",
+            "+= B_local[i]": "+= B_shared[block - 1 - i]",
+            "T.copy(A_local, C[bx * block])": """\
+for i in T.Parallel(block):
+    C[bx * block + block - 1 - i] = A_local[i]""",
+        },
+        options={"tl.disable_thread_storage_sync": True},
+        first=("power-fp32", "prime-fp16", "million-odd-fp16", "2e20-fp32"),
+        unseen="barriers between threads",
+    ),
+    _mutant(
+        id="fast-math",
+        why="denormal sums are flushed to 0",
+        changes={},
+        options={"tl.enable_fast_math": True},
+        first=("special-fp32",),
+        unseen="options of the compiler that change arithmetic",
     ),
 )

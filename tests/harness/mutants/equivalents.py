@@ -1,0 +1,280 @@
+"""Right kernels, written differently: a suite that rejects one of them raises false alarms."""
+
+from functools import partial
+
+from tests.harness.mutants import flash_attention as attention
+from tests.harness.mutants import matmul, matmul_bias_gelu, softmax
+from tests.harness.mutants.engine import Edit
+
+_add = partial(Edit, kernel="vector_add")
+_matmul = partial(Edit, kernel="matmul")
+_gelu = partial(Edit, kernel="matmul_bias_gelu")
+_softmax = partial(Edit, kernel="softmax")
+_attention = partial(Edit, kernel="flash_attention")
+
+EQUIVALENTS = (
+    _add(
+        id="one-block-more",
+        why="what is past the end is not stored",
+        changes={"T.ceildiv(N, block)": "T.ceildiv(N, block) + 1"},
+    ),
+    _add(
+        id="straight-from-memory",
+        why="no fragments: elements are read, added and written one by one, and the guards are the compiler's",
+        changes={
+            "T.copy(A[bx * block], A_local)": "",
+            "T.copy(B[bx * block], B_local)": "",
+            "A_local[i] += B_local[i]": "C[bx * block + i] = A[bx * block + i] + B[bx * block + i]",
+            "T.copy(A_local, C[bx * block])": "",
+        },
+    ),
+    _add(
+        id="in-fp32-from-the-last-block",
+        why="blocks in another order; a sum rounded to fp32 and then to 16 bits is the sum rounded once",
+        changes={
+            "with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:": (
+                "with T.Kernel(T.ceildiv(N, block), threads=threads) as from_last:\n"
+                "    bx = T.ceildiv(N, block) - 1 - from_last"
+            ),
+            "A_local[i] += B_local[i]": (
+                'A_local[i] = T.cast(T.cast(A_local[i], "float32") + T.cast(B_local[i], "float32"), dtype)'
+            ),
+        },
+    ),
+    _matmul(
+        id="k-backwards",
+        why="sums may be taken in any order",
+        changes={
+            matmul.LOAD_A: matmul.LOAD_A.replace("k * block_k", "(T.ceildiv(K, block_k) - 1 - k) * block_k"),
+            matmul.LOAD_B: matmul.LOAD_B.replace("k * block_k", "(T.ceildiv(K, block_k) - 1 - k) * block_k"),
+        },
+    ),
+    _matmul(
+        id="one-trip-and-one-column-of-blocks-more",
+        why="past the end, loads give zero and stores do nothing",
+        changes={
+            matmul.TRIPS: "T.ceildiv(K, block_k) + 1, num_stages",
+            "T.ceildiv(N, block_n), T": "T.ceildiv(N, block_n) + 1, T",
+        },
+    ),
+    _matmul(
+        id="other-tiles",
+        why="tiles that the schedule does not know",
+        changes={
+            "import tilelang.language as T": "import tilelang.language as T\n\nblock_m, block_n, block_k = 32, 96, 48"
+        },
+    ),
+    _matmul(
+        id="product-by-product-in-fp64",
+        why="no tensor cores, no shared memory: products are added one by one, in fp64",
+        changes={
+            'T.alloc_fragment((block_m, block_n), "float32")': 'T.alloc_fragment((block_m, block_n), "float64")',
+            matmul.TRIPS: "K, num_stages",
+            matmul.LOAD_A: "",
+            matmul.LOAD_B: "",
+            matmul.GEMM: """\
+for i, j in T.Parallel(block_m, block_n):
+    m, n = by * block_m + i, bx * block_n + j
+    a = A[k, m] if trans_a else A[m, k]
+    b = B[n, k] if trans_b else B[k, n]
+    C_local[i, j] += T.cast(a, "float64") * T.cast(b, "float64")""",
+        },
+    ),
+    _matmul(
+        id="each-tile-by-itself",
+        why="products of tiles are added up in fp32 outside of the tensor cores",
+        changes={
+            "T.clear(C_local)": 'part = T.alloc_fragment((block_m, block_n), "float32")\nT.clear(C_local)',
+            matmul.GEMM: matmul.GEMM.replace("C_local", "part").replace(
+                "trans_b)", "trans_b, clear_accum=True)"
+            )
+            + "\nfor i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] += part[i, j]",
+        },
+    ),
+    _matmul(
+        id="stored-element-by-element",
+        why="each element is guarded and rounded by itself",
+        changes={
+            matmul.STORE: """\
+for i, j in T.Parallel(block_m, block_n):
+    if by * block_m + i < M and bx * block_n + j < N:
+        C[by * block_m + i, bx * block_n + j] = T.cast(C_local[i, j], dtype)"""
+        },
+    ),
+    _gelu(
+        id="sum-starts-at-the-bias",
+        why="the bias goes into the accumulator before the products",
+        changes={
+            "T.clear(C_local)": (
+                f"{matmul_bias_gelu.LOAD_BIAS}\n"
+                "for i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] = bias_local[j]"
+            ),
+            matmul_bias_gelu.LOAD_BIAS: "",
+            matmul_bias_gelu.ADD: "",
+        },
+    ),
+    _gelu(
+        id="bias-in-the-tensor-type",
+        why="bias has no more bits than its type",
+        changes={'(block_n,), "float32"': "(block_n,), dtype"},
+    ),
+    _gelu(
+        id="epilogue-at-the-store",
+        why="the epilogue goes by elements of C, and reads bias from memory",
+        changes={
+            matmul_bias_gelu.LOAD_BIAS: "",
+            matmul_bias_gelu.ADD: 'x = C_local[i, j] + T.cast(bias[bx * block_n + j], "float32")',
+            matmul_bias_gelu.GELU: "C[by * block_m + i, bx * block_n + j] = x * normal_cdf(x)",
+            matmul_bias_gelu.STORE: "",
+        },
+    ),
+    _softmax(
+        id="times-the-reciprocal",
+        why="one rounding more, which the bound counts",
+        changes={
+            softmax.SUM: f"{softmax.SUM}\nfor i in T.Parallel(rows):\n    total[i] = 1.0 / total[i]",
+            softmax.DIVIDE: "tile[i, j] *= total[i]",
+        },
+        within="one_pass",
+    ),
+    _softmax(
+        id="exp-for-exp2",
+        why="the other exponential",
+        changes={softmax.WEIGH: "tile[i, j] = T.exp(tile[i, j] - top[i])"},
+        within="one_pass",
+    ),
+    _softmax(
+        id="in-fp64",
+        why="weights and sums in fp64",
+        changes={
+            'tile = T.alloc_fragment((rows, chunk), "float32")': 'tile = T.alloc_fragment((rows, chunk), "float64")',
+            'top = T.alloc_fragment((rows,), "float32")\ntotal = T.alloc_fragment((rows,), "float32")': (
+                'top = T.alloc_fragment((rows,), "float64")\ntotal = T.alloc_fragment((rows,), "float64")'
+            ),
+            'value = T.cast(loaded[i, j], "float32")': 'value = T.cast(loaded[i, j], "float64")',
+            '-T.infinity("float32")': '-T.infinity("float64")',
+        },
+        within="one_pass",
+    ),
+    _softmax(
+        id="tail-masked-twice",
+        why="columns past the end raise no maximum, and then have a weight of 0 whatever it is",
+        changes={
+            softmax.WEIGH: f"{softmax.WEIGH}\ntile[i, j] = T.if_then_else(j >= N, 0.0, tile[i, j])",
+        },
+        within="one_pass",
+    ),
+    _softmax(
+        id="always-online",
+        why="rows that fit are read twice as well, in chunks of another size",
+        changes={"form = one_pass if chunk >= N else online": "form, rows, chunk = online, 4, 4096"},
+    ),
+    _softmax(
+        id="second-pass-forwards",
+        why="chunks are written in another order",
+        changes={"(chunks - 1 - c) * chunk": "c * chunk"},
+        within="online",
+    ),
+    _softmax(
+        id="maximum-first",
+        why="three passes: the sum is taken against the maximum of the row, and nothing is rescaled",
+        changes={
+            softmax.RESCALE: "total[i] = total[i] + chunk_total[i]",
+            softmax.KEEP_TOP: "",
+            softmax.RAISE_TOP: "",
+            "T.clear(total)": "T.clear(total)",
+            f"for c in T.serial(chunks):\n    {softmax.LOAD_FIRST}": f"""\
+for c in T.serial(chunks):
+    {softmax.LOAD_FIRST}
+    for i, j in T.Parallel(rows, chunk):
+        inside = c * chunk + j < N
+        tile[i, j] = T.if_then_else(inside, T.cast(loaded[i, j], "float32"), -T.infinity("float32"))
+    T.reduce_max(tile, top, dim=1, clear=False)
+for c in T.serial(chunks):
+    {softmax.LOAD_FIRST}""",
+        },
+        within="online",
+    ),
+    _attention(
+        id="keys-backwards",
+        why="tiles of keys may come in any order",
+        changes={"k0 = k * block_n": "k0 = (T.ceildiv(keys, block_n) - 1 - k) * block_n"},
+    ),
+    _attention(
+        id="every-tile-masked",
+        why="a mask that hides nothing changes nothing",
+        changes={attention.MASK_NEEDED: "if True:"},
+    ),
+    _attention(
+        id="masked-where-nothing-is-hidden",
+        why="tiles that end where the first query's sight does are masked too",
+        changes={attention.MASK_NEEDED: attention.MASK_NEEDED.replace(">", ">=")},
+    ),
+    _attention(
+        id="walk-past-the-end",
+        why="tiles past the last key are zeros, and hidden",
+        changes={attention.KEYS: "keys = T.max(visible(q0 + block_m - 1), 1)"},
+    ),
+    _attention(
+        id="tiles-in-the-order-of-the-grid",
+        why="the order of the blocks is nobody's business",
+        changes={attention.Q0: "q0 = tile * block_m"},
+    ),
+    _attention(
+        id="scores-scaled-first",
+        why="scale is multiplied into the scores, and the exponential is that of e",
+        changes={
+            "scale = math.log2(math.e) / math.sqrt(head_dim)": "scale = 1 / math.sqrt(head_dim)",
+            attention.KEEP_TOP: (
+                "for i, j in T.Parallel(block_m, block_n):\n    scores[i, j] *= scale\n" + attention.KEEP_TOP
+            ),
+            attention.WEIGH: "scores[i, j] = T.exp(scores[i, j] - top[i])",
+            attention.RESCALE: "rescale[i] = T.exp(old_top[i] - top[i])",
+        },
+    ),
+    _attention(
+        id="divided-at-the-end",
+        why="one division an element, in place of one a query",
+        changes={
+            attention.INVERT: "total[i] = T.if_then_else(total[i] == 0.0, 1.0, total[i])",
+            attention.NORMALISE: "out[i, j] /= total[i]",
+        },
+    ),
+    _attention(
+        id="other-tiles",
+        why="tiles that the schedule does not know",
+        changes={
+            "import tilelang.language as T": "import tilelang.language as T\n\nblock_m, block_n = 48, 80"
+        },
+    ),
+    _attention(
+        id="dot-products-in-fp64",
+        why="no tensor cores, no shared memory, in fp64 from the scores on",
+        changes={
+            'scores = T.alloc_fragment((block_m, block_n), "float32")': 'scores = T.alloc_fragment((block_m, block_n), "float64")',
+            "weights = T.alloc_fragment((block_m, block_n), dtype)": "",
+            'out = T.alloc_fragment((block_m, head_dim), "float32")': 'out = T.alloc_fragment((block_m, head_dim), "float64")',
+            'top = T.alloc_fragment((block_m,), "float32")  # largest': 'top = T.alloc_fragment((block_m,), "float64")  # largest',
+            'old_top = T.alloc_fragment((block_m,), "float32")': 'old_top = T.alloc_fragment((block_m,), "float64")',
+            'rescale = T.alloc_fragment((block_m,), "float32")': 'rescale = T.alloc_fragment((block_m,), "float64")',
+            'total = T.alloc_fragment((block_m,), "float32")  # sum': 'total = T.alloc_fragment((block_m,), "float64")  # sum',
+            'tile_total = T.alloc_fragment((block_m,), "float32")': 'tile_total = T.alloc_fragment((block_m,), "float64")',
+            attention.LOW: 'T.fill(top, T.min_value("float64"))',
+            attention.LOAD_Q: "",
+            attention.LOAD_K: "",
+            "T.gemm(q_shared, k_shared, scores, transpose_B=True, clear_accum=True, policy=by_rows)": """\
+T.clear(scores)
+for d in T.serial(head_dim):
+    for i, j in T.Parallel(block_m, block_n):
+        q, key = T.cast(Q[b, head, q0 + i, d], "float64"), T.cast(K[b, group, k0 + j, d], "float64")
+        scores[i, j] += q * key""",
+            '-T.infinity("float32")': '-T.infinity("float64")',
+            attention.ROUND: "",
+            attention.LOAD_V: "",
+            attention.GEMM_V: """\
+for n in T.serial(block_n):
+    for i, j in T.Parallel(block_m, head_dim):
+        out[i, j] += scores[i, n] * T.cast(V[b, group, k0 + n, j], "float64")""",
+        },
+    ),
+)
