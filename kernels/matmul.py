@@ -211,7 +211,7 @@ def product_terms(a: torch.Tensor, b: torch.Tensor, dtype: str) -> tuple[Term, .
 
 
 def past_range(magnitude: torch.Tensor) -> torch.Tensor:
-    """Where sums of this magnitude may pass the largest fp32 number on the way, and end as infinity or NaN."""
+    """Where sums of this magnitude may pass fp32's largest number on the way, and end as infinity or NaN."""
     return magnitude.isfinite() & (magnitude > torch.finfo(torch.float32).max)
 
 

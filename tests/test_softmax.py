@@ -41,8 +41,8 @@ class TestProperties:
     def test_rows_sum_to_one(self, name: str, schedule: Schedule, tilecheck_device: Device) -> None:
         case, kind = case_of(name), dtype(name)
         sums = run(SPEC, case, tilecheck_device, schedule=schedule)["Y"].double().sum(dim=1)
-        # Each weight is rounded in fp32 (as the reference's terms say, 2^-19) and to the type; below its normal
-        # numbers that is to multiples of the smallest subnormal one.
+        # Each weight is rounded in fp32 (as the reference's terms say, 2^-19) and to the type; below its
+        # normal numbers that is to multiples of the smallest subnormal one.
         lost = kind.unit + 2.0**-19 + case.dims["N"] * kind.unit * kind.smallest_normal
         assert (sums - 1).abs().max() <= lost
 
