@@ -147,7 +147,7 @@ def bias_only(A: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def special_values(A: torch.Tensor, bias: torch.Tensor) -> dict[str, torch.Tensor]:
-    """NaN and infinity in two rows of A, and in two places of the bias: each spoils its row or column of C."""
+    """NaN and infinity in two rows of A and two places of the bias: each spoils its row or column of C."""
     A, bias = A.clone(), bias.clone()
     A[A.shape[0] // 2, A.shape[1] // 3] = math.nan
     A[A.shape[0] // 3, A.shape[1] // 2] = math.inf

@@ -185,8 +185,8 @@ def _compiled(_shape, _dtype):
 
 
 def last_dominates(X):
-    """So far below zero that fp32 holds no exp(x), the last column 8 above the rest: it must not get lost, nor
-    be outweighed by the zeros that a copy puts past the end."""
+    """So far below zero that fp32 holds no exp(x), the last column 8 above the rest: it must not get lost,
+    nor be outweighed by the zeros that a copy puts past the end."""
     X = X - 120
     X[:, -1] += 8
     return {"X": X}

@@ -90,7 +90,7 @@ def halfway(N: int, dtype: str, rng: torch.Generator) -> dict[str, torch.Tensor]
 
 
 def special_pairs(N: int, dtype: str) -> dict[str, torch.Tensor]:
-    """Every pair of two zeros, ones, infinities, NaN, the largest, the smallest and the smallest normal numbers."""
+    """Every pair of zeros, ones, infinities, NaN, the largest, smallest and smallest normal numbers."""
     kind = dtype_named(dtype)
     sizes = [0.0, 1.0, kind.smallest_normal, 2 * kind.unit * kind.smallest_normal, kind.largest, math.inf]
     values = torch.tensor([math.nan, *sizes, *(-size for size in sizes)], dtype=torch.float64)
