@@ -1,7 +1,7 @@
 """The suite rejects wrong kernels, and only those.
 
-The wrong ones are edits of ours, kept as data in `mutants/`; each is tried up to its first rejection. The full
-matrix, of every mutant and row, is `python -m tests.harness.mutants --all`.
+The wrong ones are edits of ours, kept as data in `mutants/`; each is tried up to its first rejection. The
+full matrix, of every mutant and case, is `python -m tests.harness.mutants --all`.
 """
 
 import os

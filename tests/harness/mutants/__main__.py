@@ -2,7 +2,7 @@
 
     python -m tests.harness.mutants                    each mutant up to its first rejection
     python -m tests.harness.mutants --all --csv FILE   every mutant on every case that the simulator runs
-    python -m tests.harness.mutants --device cuda      on this machine's GPU, those that only it shows included
+    python -m tests.harness.mutants --device cuda      on this machine's GPU, with those that only it shows
 
 `--kernel` and `--mutant` choose. The exit status is 1 where a mutant survives. A mutant that only a GPU shows
 is tried on the rows it names, and counts as a survivor only there.
@@ -48,7 +48,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.harness.mutants", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--all", action="store_true", help="every case, under the default schedule, not only up to the first that rejects")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every case, under the default schedule, not only up to the first that rejects",
+    )
     parser.add_argument("--kernel", nargs="*", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--mutant", help="id of one")
     parser.add_argument("--device", choices=("simulator", "cuda"), default="simulator")

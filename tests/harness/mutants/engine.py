@@ -35,8 +35,8 @@ class Edit:
     """A kernel of this repository, changed.
 
     id: lower-kebab, unique within the kernel.  kernel: the module in `kernels/`.
-    changes: old text -> new text, all at once. Old text occurs exactly once in the function `within`; of several
-        lines, it gives them without the indentation that they share. New text is indented like it.
+    changes: old text -> new text, all at once. Old text occurs exactly once in the function `within`; of
+        several lines, it gives them without the indentation that they share. New text is indented like it.
     within: name of the function whose source is edited.
     options: of TileLang's compiler passes, on top of the kernel's own.
     why: what is wrong with it; of an equivalent, why it is right.

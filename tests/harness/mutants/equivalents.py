@@ -20,7 +20,7 @@ EQUIVALENTS = (
     ),
     _add(
         id="straight-from-memory",
-        why="no fragments: elements are read, added and written one by one, and the guards are the compiler's",
+        why="no fragments: elements are read, added and written one by one, guarded by the compiler",
         changes={
             "T.copy(A[bx * block], A_local)": "",
             "T.copy(B[bx * block], B_local)": "",
@@ -61,14 +61,17 @@ EQUIVALENTS = (
         id="other-tiles",
         why="tiles that the schedule does not know",
         changes={
-            "import tilelang.language as T": "import tilelang.language as T\n\nblock_m, block_n, block_k = 32, 96, 48"
+            "import tilelang.language as T": """\
+import tilelang.language as T
+
+block_m, block_n, block_k = 32, 96, 48"""
         },
     ),
     _matmul(
         id="product-by-product-in-fp64",
         why="no tensor cores, no shared memory: products are added one by one, in fp64",
         changes={
-            'T.alloc_fragment((block_m, block_n), "float32")': 'T.alloc_fragment((block_m, block_n), "float64")',
+            '(block_m, block_n), "float32"': '(block_m, block_n), "float64"',
             matmul.TRIPS: "K, num_stages",
             matmul.LOAD_A: "",
             matmul.LOAD_B: "",
@@ -147,7 +150,7 @@ for i, j in T.Parallel(block_m, block_n):
         id="in-fp64",
         why="weights and sums in fp64",
         changes={
-            'tile = T.alloc_fragment((rows, chunk), "float32")': 'tile = T.alloc_fragment((rows, chunk), "float64")',
+            '(rows, chunk), "float32"': '(rows, chunk), "float64"',
             'top = T.alloc_fragment((rows,), "float32")\ntotal = T.alloc_fragment((rows,), "float32")': (
                 'top = T.alloc_fragment((rows,), "float64")\ntotal = T.alloc_fragment((rows,), "float64")'
             ),
@@ -251,14 +254,15 @@ for c in T.serial(chunks):
         id="dot-products-in-fp64",
         why="no tensor cores, no shared memory, in fp64 from the scores on",
         changes={
-            'scores = T.alloc_fragment((block_m, block_n), "float32")': 'scores = T.alloc_fragment((block_m, block_n), "float64")',
+            '(block_m, block_n), "float32"': '(block_m, block_n), "float64"',
             "weights = T.alloc_fragment((block_m, block_n), dtype)": "",
-            'out = T.alloc_fragment((block_m, head_dim), "float32")': 'out = T.alloc_fragment((block_m, head_dim), "float64")',
-            'top = T.alloc_fragment((block_m,), "float32")  # largest': 'top = T.alloc_fragment((block_m,), "float64")  # largest',
-            'old_top = T.alloc_fragment((block_m,), "float32")': 'old_top = T.alloc_fragment((block_m,), "float64")',
-            'rescale = T.alloc_fragment((block_m,), "float32")': 'rescale = T.alloc_fragment((block_m,), "float64")',
-            'total = T.alloc_fragment((block_m,), "float32")  # sum': 'total = T.alloc_fragment((block_m,), "float64")  # sum',
-            'tile_total = T.alloc_fragment((block_m,), "float32")': 'tile_total = T.alloc_fragment((block_m,), "float64")',
+            '(block_m, head_dim), "float32"': '(block_m, head_dim), "float64"',
+            **{
+                f'{vector} = T.alloc_fragment((block_m,), "float32")': (
+                    f'{vector} = T.alloc_fragment((block_m,), "float64")'
+                )
+                for vector in (" top", "old_top", "rescale", " total", "tile_total")
+            },
             attention.LOW: 'T.fill(top, T.min_value("float64"))',
             attention.LOAD_Q: "",
             attention.LOAD_K: "",

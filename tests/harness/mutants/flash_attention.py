@@ -6,6 +6,8 @@ from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="flash_attention")
 
+TILE_OF_QUERIES = "T.alloc_shared((block_m, head_dim)"
+TILE_OF_KEYS = "T.alloc_shared((block_n, head_dim)"
 Q0 = "q0 = (q_tiles - 1 - tile) * block_m"
 GROUP = "group = head // (heads // kv_heads)"
 LOAD_Q = "T.copy(Q[b, head, q0 : q0 + block_m, :], q_shared)"
@@ -387,9 +389,7 @@ if k == T.ceildiv(keys, block_n) - 1:
     _mutant(
         id="output-in-16-bits",
         why="the output is accumulated in the tensors' type",
-        changes={
-            'out = T.alloc_fragment((block_m, head_dim), "float32")': "out = T.alloc_fragment((block_m, head_dim), dtype)"
-        },
+        changes={'(block_m, head_dim), "float32"': "(block_m, head_dim), dtype"},
         first=("sink-fp16",),
     ),
     _mutant(
@@ -401,9 +401,7 @@ if k == T.ceildiv(keys, block_n) - 1:
     _mutant(
         id="total-in-16-bits",
         why="the sum is kept in the tensors' type",
-        changes={
-            'total = T.alloc_fragment((block_m,), "float32")  # sum': "total = T.alloc_fragment((block_m,), dtype)  # sum"
-        },
+        changes={'"float32")  # sum of the weights': "dtype)  # sum of the weights"},
         first=("sink-fp16",),
     ),
     _mutant(
@@ -448,8 +446,8 @@ for i, j in T.Parallel(block_m, head_dim):
         id="weights-in-bf16",
         why="weights and V are multiplied in bf16",
         changes={
-            "weights = T.alloc_fragment((block_m, block_n), dtype)": 'weights = T.alloc_fragment((block_m, block_n), "bfloat16")',
-            "v_shared = T.alloc_shared((block_n, head_dim), dtype)": 'v_shared = T.alloc_shared((block_n, head_dim), "bfloat16")',
+            "(block_m, block_n), dtype": '(block_m, block_n), "bfloat16"',
+            f"v_shared = {TILE_OF_KEYS}, dtype)": f'v_shared = {TILE_OF_KEYS}, "bfloat16")',
         },
         first=("len-64-fp16",),
     ),
@@ -457,8 +455,8 @@ for i, j in T.Parallel(block_m, head_dim):
         id="queries-in-bf16",
         why="Q and K are multiplied in bf16",
         changes={
-            "q_shared = T.alloc_shared((block_m, head_dim), dtype)": 'q_shared = T.alloc_shared((block_m, head_dim), "bfloat16")',
-            "k_shared = T.alloc_shared((block_n, head_dim), dtype)": 'k_shared = T.alloc_shared((block_n, head_dim), "bfloat16")',
+            f"q_shared = {TILE_OF_QUERIES}, dtype)": f'q_shared = {TILE_OF_QUERIES}, "bfloat16")',
+            f"k_shared = {TILE_OF_KEYS}, dtype)": f'k_shared = {TILE_OF_KEYS}, "bfloat16")',
         },
         first=("large-scores-fp16",),
     ),
@@ -511,7 +509,7 @@ for i, j in T.Parallel(block_m, head_dim // 2):
     ),
     _mutant(
         id="tail-of-queries-over-the-end",
-        why="whole tiles of queries are stored, without TileLang's guards, over the next head and past the end",
+        why="whole tiles of queries are stored, without TileLang's guards, over the next head",
         changes={
             STORE: """\
 for i, j in T.Parallel(block_m, head_dim):

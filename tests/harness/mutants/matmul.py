@@ -333,7 +333,7 @@ for i, j in T.Parallel(block_m, block_n):
     ),
     _mutant(
         id="staged-in-fp16",
-        why="tiles of A and B are kept in fp16: as many bits as tf32, and more than bf16, but a smaller range",
+        why="tiles of A and B are kept in fp16: as many bits as tf32, but a smaller range",
         changes={
             "T.alloc_shared(a_tile, dtype)": 'T.alloc_shared(a_tile, "float16")',
             "T.alloc_shared(b_tile, dtype)": 'T.alloc_shared(b_tile, "float16")',

@@ -165,7 +165,10 @@ MUTANTS = (
         id="weights-below-2e-14-flushed",
         why="weights that fp16 holds as subnormal become 0",
         changes={
-            STORE: f"for i, j in T.Parallel(rows, chunk):\n    tile[i, j] = T.if_then_else(tile[i, j] < 2**-14, 0.0, tile[i, j])\n{STORE}"
+            STORE: f"""\
+for i, j in T.Parallel(rows, chunk):
+    tile[i, j] = T.if_then_else(tile[i, j] < 2**-14, 0.0, tile[i, j])
+{STORE}"""
         },
         first=("n-32768-fp16",),
     ),
@@ -179,7 +182,9 @@ MUTANTS = (
         id="empty-sum-guarded",
         why="a row of -inf gives zeros, where softmax has no value",
         changes={
-            WEIGH: "tile[i, j] = T.if_then_else(top[i] == -T.infinity('float32'), 0.0, T.exp2((tile[i, j] - top[i]) * LOG2E))",
+            WEIGH: """\
+weight = T.exp2((tile[i, j] - top[i]) * LOG2E)
+tile[i, j] = T.if_then_else(top[i] == -T.infinity("float32"), 0.0, weight)""",
             DIVIDE: "tile[i, j] /= T.max(total[i], 1e-30)",
         },
         first=("special-fp32",),
@@ -286,7 +291,9 @@ MUTANTS = (
         id="online-last-chunk-not-summed",
         why="one chunk too few in the first pass",
         changes={
-            f"for c in T.serial(chunks):\n    {LOAD_FIRST}": f"for c in T.serial(chunks - 1):\n    {LOAD_FIRST}"
+            f"for c in T.serial(chunks):\n    {LOAD_FIRST}": (
+                f"for c in T.serial(chunks - 1):\n    {LOAD_FIRST}"
+            )
         },
         first=("n-40960-fp16",),
     ),

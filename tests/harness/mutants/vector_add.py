@@ -6,6 +6,10 @@ from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="vector_add")
 
+STORE = "T.copy(A_local, C[bx * block])"
+ADD = "A_local[i] += B_local[i]"
+LOAD_B = "T.copy(B[bx * block], B_local)"
+
 MUTANTS = (
     _mutant(
         id="grid-rounded-down",
@@ -22,16 +26,14 @@ MUTANTS = (
     _mutant(
         id="tail-dropped-by-a-condition",
         why="a block that reaches over the end stores nothing",
-        changes={
-            "T.copy(A_local, C[bx * block])": "if (bx + 1) * block <= N:\n    T.copy(A_local, C[bx * block])"
-        },
+        changes={STORE: "if (bx + 1) * block <= N:\n    T.copy(A_local, C[bx * block])"},
         first=("aligned-tail-fp16",),
     ),
     _mutant(
         id="last-element-dropped",
         why="the store ends one element early",
         changes={
-            "T.copy(A_local, C[bx * block])": """\
+            STORE: """\
 for i in T.Parallel(block):
     if bx * block + i < N - 1:
         C[bx * block + i] = A_local[i]"""
@@ -53,13 +55,13 @@ for i in T.Parallel(block):
     _mutant(
         id="difference",
         why="subtracts",
-        changes={"A_local[i] += B_local[i]": "A_local[i] -= B_local[i]"},
+        changes={ADD: "A_local[i] -= B_local[i]"},
         first=("seven-fp32",),
     ),
     _mutant(
         id="a-twice",
         why="adds A to itself; B is not used",
-        changes={"A_local[i] += B_local[i]": "A_local[i] += A_local[i]"},
+        changes={ADD: "A_local[i] += A_local[i]"},
         first=("seven-fp32",),
     ),
     _mutant(
@@ -71,52 +73,50 @@ for i in T.Parallel(block):
     _mutant(
         id="b-off-by-one",
         why="B is read one element further on",
-        changes={"T.copy(B[bx * block], B_local)": "T.copy(B[bx * block + 1], B_local)"},
+        changes={LOAD_B: "T.copy(B[bx * block + 1], B_local)"},
         first=("seven-fp32",),
     ),
     _mutant(
         id="b-of-the-first-block",
         why="every block adds the first block of B",
-        changes={"T.copy(B[bx * block], B_local)": "T.copy(B[0], B_local)"},
+        changes={LOAD_B: "T.copy(B[0], B_local)"},
         first=("block-over-fp16",),
     ),
     _mutant(
         id="b-with-another-stride",
         why="blocks of B are taken to be one element per thread",
-        changes={"T.copy(B[bx * block], B_local)": "T.copy(B[bx * threads], B_local)"},
+        changes={LOAD_B: "T.copy(B[bx * threads], B_local)"},
         first=("block-over-fp16",),
     ),
     _mutant(
         id="b-not-loaded",
         why="adds registers that nothing has written",
-        changes={"T.copy(B[bx * block], B_local)": ""},
+        changes={LOAD_B: ""},
         first=("seven-fp32",),
     ),
     _mutant(
         id="store-off-by-one",
         why="C is written one element further on: the first element of all never",
-        changes={"T.copy(A_local, C[bx * block])": "T.copy(A_local, C[bx * block + 1])"},
+        changes={STORE: "T.copy(A_local, C[bx * block + 1])"},
         first=("seven-fp32",),
     ),
     _mutant(
         id="store-over-the-end",
         why="whole blocks are stored, without TileLang's guards, past the end of C",
-        changes={
-            "T.copy(A_local, C[bx * block])": "for i in T.Parallel(block):\n    C[bx * block + i] = A_local[i]"
-        },
+        changes={STORE: "for i in T.Parallel(block):\n    C[bx * block + i] = A_local[i]"},
         options={"tl.disable_safe_memory_legalize": True},
         first=("seven-fp32",),
     ),
     _mutant(
         id="store-of-every-block-to-the-first",
         why="all blocks write the same elements",
-        changes={"T.copy(A_local, C[bx * block])": "T.copy(A_local, C[0])"},
+        changes={STORE: "T.copy(A_local, C[0])"},
         first=("block-over-fp16",),
     ),
     _mutant(
         id="blocks-overlap",
         why="each block stores half a block too early",
-        changes={"T.copy(A_local, C[bx * block])": "T.copy(A_local, C[bx * (block // 2)])"},
+        changes={STORE: "T.copy(A_local, C[bx * (block // 2)])"},
         first=("prime-fp32",),
     ),
     _mutant(
@@ -132,17 +132,13 @@ for i in T.Parallel(block):
     _mutant(
         id="input-overwritten",
         why="the sum is written over A as well",
-        changes={
-            "T.copy(A_local, C[bx * block])": "T.copy(A_local, C[bx * block])\nT.copy(A_local, A[bx * block])"
-        },
+        changes={STORE: f"{STORE}\nT.copy(A_local, A[bx * block])"},
         first=("seven-fp32",),
     ),
     _mutant(
         id="adds-to-the-output",
         why="C is updated, not written: right only if the caller has cleared it",
-        changes={
-            "T.copy(A_local, C[bx * block])": "for i in T.Parallel(block):\n    T.atomic_add(C[bx * block + i], A_local[i])"
-        },
+        changes={STORE: "for i in T.Parallel(block):\n    T.atomic_add(C[bx * block + i], A_local[i])"},
         first=("seven-fp32",),
     ),
     _mutant(
@@ -161,7 +157,7 @@ for i in T.Parallel(block):
         id="rounded-twice",
         why="the sum of two fp32 numbers is cut to tf32's bits before it is rounded to the type",
         changes={
-            "A_local[i] += B_local[i]": """\
+            ADD: """\
 total = T.cast(A_local[i], "float32") + T.cast(B_local[i], "float32")
 A_local[i] = T.cast(T.reinterpret(T.reinterpret(total, "int32") & -8192, "float32"), dtype)"""
         },
@@ -171,7 +167,7 @@ A_local[i] = T.cast(T.reinterpret(T.reinterpret(total, "int32") & -8192, "float3
         id="halves-rounded-up",
         why="a sum half way between two numbers goes to the larger, not to the even one",
         changes={
-            "A_local[i] += B_local[i]": """\
+            ADD: """\
 total = T.cast(A_local[i], "float32") + T.cast(B_local[i], "float32")
 A_local[i] = T.cast(total * (1 + 2**-20), dtype)"""
         },
@@ -180,24 +176,20 @@ A_local[i] = T.cast(total * (1 + 2**-20), dtype)"""
     _mutant(
         id="nan-hidden",
         why="fmax with -inf turns NaN into -inf",
-        changes={
-            "A_local[i] += B_local[i]": "A_local[i] = T.max(A_local[i] + B_local[i], -T.infinity(dtype))"
-        },
+        changes={ADD: "A_local[i] = T.max(A_local[i] + B_local[i], -T.infinity(dtype))"},
         first=("special-fp32",),
     ),
     _mutant(
         id="infinity-clamped",
         why="a sum past the largest number saturates",
-        changes={
-            "A_local[i] += B_local[i]": "A_local[i] = T.min(A_local[i] + B_local[i], T.max_value(dtype))"
-        },
+        changes={ADD: "A_local[i] = T.min(A_local[i] + B_local[i], T.max_value(dtype))"},
         first=("special-fp32",),
     ),
     _mutant(
         id="denormals-flushed",
         why="sums below 2^-126 (2^-14 in fp16) become 0",
         changes={
-            "A_local[i] += B_local[i]": """\
+            ADD: """\
 A_local[i] += B_local[i]
 smallest = 2.0**-14 if dtype == "float16" else 2.0**-126
 A_local[i] = T.if_then_else(T.abs(A_local[i]) < T.cast(smallest, dtype), T.cast(0, dtype), A_local[i])"""
@@ -208,7 +200,7 @@ A_local[i] = T.if_then_else(T.abs(A_local[i]) < T.cast(smallest, dtype), T.cast(
         id="negative-zero-lost",
         why="-0 becomes +0",
         changes={
-            "A_local[i] += B_local[i]": """\
+            ADD: """\
 A_local[i] += B_local[i]
 A_local[i] = T.if_then_else(A_local[i] == 0, T.cast(0, dtype), A_local[i])"""
         },
@@ -220,12 +212,12 @@ A_local[i] = T.if_then_else(A_local[i] == 0, T.cast(0, dtype), A_local[i])"""
         why="threads hand B on through shared memory, and nothing makes them wait for each other",
         changes={
             "T.copy(A[bx * block], A_local)": "B_shared = T.alloc_shared((block,), dtype)",
-            "T.copy(B[bx * block], B_local)": """\
+            LOAD_B: """\
 for i in T.Parallel(block):
     A_local[i] = A[bx * block + block - 1 - i]
     B_shared[i] = B[bx * block + i]""",
             "+= B_local[i]": "+= B_shared[block - 1 - i]",
-            "T.copy(A_local, C[bx * block])": """\
+            STORE: """\
 for i in T.Parallel(block):
     C[bx * block + block - 1 - i] = A_local[i]""",
         },
