@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.mutants import engine
-from tests.harness.mutants.__main__ import GPU_SEEDS
 from tests.harness.mutants.catalogue import EQUIVALENTS, KERNELS, MUTANTS
 from tests.harness.mutants.engine import Edit, Mutant, Row, edited, source_of
+from tests.harness.mutants.matrix import GPU_SEEDS
 from tilecheck.arches import arch
 from tilecheck.device import Device, Simulator
 from tilecheck.plugin.limits import too_large
