@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 import tilecheck
 
@@ -325,6 +326,28 @@ class TestLimits:
         assert too_large(*spec(SIMULATOR_POINTS + 1, None)) is not None
         assert too_large(*spec(SIMULATOR_POINTS + 1, SIMULATOR_FLOPS)) is None
         assert too_large(*spec(1, SIMULATOR_FLOPS * 1.01)) is not None
+
+
+class TestThreads:
+    def test_simulated_tests_compute_on_one(self, project: pytest.Pytester) -> None:
+        project.makepyfile(
+            test_threads="""
+            import torch
+
+            def test_simulated(kernel_case, checker):
+                assert torch.get_num_threads() == 1
+
+            def test_other():
+                assert torch.get_num_threads() == 3
+            """
+        )
+        before = torch.get_num_threads()
+        torch.set_num_threads(3)
+        try:
+            result = project.runpytest("test_threads.py", "-k", "other or one-fp16")
+        finally:
+            torch.set_num_threads(before)
+        result.assert_outcomes(passed=2)
 
 
 class TestReport:

@@ -1,7 +1,8 @@
 """Which device a run is for: settled once, from the options and from what the machine has."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -80,6 +81,16 @@ def tilecheck_device(request: pytest.FixtureRequest) -> "Device":
 def device_in_use(config: pytest.Config) -> "Device | None":
     """The device of this run; None as long as no test has asked for it."""
     return config.stash.get(_device_key, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    if "tilecheck_device" not in getattr(item, "fixturenames", ()) or not selection(item.config).simulated:
+        return (yield)
+    from tilecheck.device import one_thread
+
+    with one_thread():
+        return (yield)
 
 
 def _select(config: pytest.Config) -> Selection:
