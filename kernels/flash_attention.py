@@ -382,6 +382,10 @@ CASES = (
     *rows(BOTH, "last-key", _dims(200), "tail dropped, or not masked", FULL, "last-key"),
     *rows(BOTH, "last-key-causal", _dims(200), "diagonal off by one", CAUSAL, "last-key"),
     *rows(F16, "last-key-more-keys", _dims(90, 200), "diagonal off by one", CAUSAL, "last-key"),
+    *rows(
+        F16, "last-key-alone", _dims(128, 129), "one query sees one key of another tile", CAUSAL, "last-key"
+    ),
+    *rows(F16, "last-key-hidden", _dims(100, 226), "one query misses one key of a tile", CAUSAL, "last-key"),
     *rows(F16, "rising", _dims(100, 600), "every tile rescales", FULL, "rising"),
     *rows(B16, "rising-causal", _dims(300), "every tile rescales", CAUSAL, "rising"),
     *rows(BOTH, "sink", _dims(16, 4000), "sums in 16 bits", FULL, "sink"),

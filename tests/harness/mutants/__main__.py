@@ -1,4 +1,4 @@
-"""`python -m tests.harness.mutants`. The work is in `matrix`, a module that processes of a pool can import."""
+"""`python -m tests.harness.mutants`. The work is in `matrix`, which processes of a pool can import."""
 
 import sys
 

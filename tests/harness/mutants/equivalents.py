@@ -173,6 +173,12 @@ for i, j in T.Parallel(block_m, block_n):
         changes={"form = one_pass if chunk >= N else online": "form, rows, chunk = online, 4, 4096"},
     ),
     _softmax(
+        id="output-as-scratch",
+        why="what the first pass leaves in Y, the second writes again",
+        changes={softmax.KEEP_TOP: f"{softmax.KEEP_TOP}\nT.copy(tile, Y[block * rows, c * chunk])"},
+        within="online",
+    ),
+    _softmax(
         id="second-pass-forwards",
         why="chunks are written in another order",
         changes={"(chunks - 1 - c) * chunk": "c * chunk"},
@@ -234,6 +240,11 @@ for c in T.serial(chunks):
             attention.WEIGH: "scores[i, j] = T.exp(scores[i, j] - top[i])",
             attention.RESCALE: "rescale[i] = T.exp(old_top[i] - top[i])",
         },
+    ),
+    _attention(
+        id="sum-of-the-rounded-weights",
+        why="the sum is that of the weights which multiply V",
+        changes={attention.SUM: "T.reduce_sum(weights, tile_total, dim=1)"},
     ),
     _attention(
         id="divided-at-the-end",

@@ -114,6 +114,12 @@ MUTANTS = (
         first=("len-127-fp16",),
     ),
     _mutant(
+        id="mask-needed-one-late-causal",
+        why="causal, a tile that hides one key of its first query is not masked",
+        changes={MASK_NEEDED: "if k0 + block_n > visible(q0) + (1 if causal else 0):"},
+        first=("last-key-hidden-fp16",),
+    ),
+    _mutant(
         id="only-the-last-tile-masked",
         why="with more queries than keys in a tile, the diagonal crosses two",
         changes={MASK_NEEDED: "if k0 + block_n >= keys:"},
@@ -165,6 +171,12 @@ for i, j in T.Parallel(block_m, block_n):
         why="the walk ends where the block's first query sees no more",
         changes={KEYS: "keys = T.min(T.max(visible(q0), 1), k_len)"},
         first=("dim-256-causal-bf16",),
+    ),
+    _mutant(
+        id="keys-of-the-last-query-but-one",
+        why="the walk ends where the block's last query sees one key more",
+        changes={KEYS: "keys = T.min(T.max(visible(q0 + block_m - 2), 1), k_len)"},
+        first=("last-key-alone-fp16",),
     ),
     _mutant(
         id="second-tile-skipped",
@@ -226,6 +238,18 @@ for i, j in T.Parallel(block_m, block_n):
         why="K does not follow the batch",
         changes={LOAD_K: "T.copy(K[0, group, k0 : k0 + block_n, :], k_shared)"},
         first=("batch-fp16",),
+    ),
+    _mutant(
+        id="values-of-the-first-batch",
+        why="V does not follow the batch",
+        changes={LOAD_V: "T.copy(V[0, group, k0 : k0 + block_n, :], v_shared)"},
+        first=("batch-fp16",),
+    ),
+    _mutant(
+        id="queries-of-the-group",
+        why="heads that share keys read one head's queries",
+        changes={LOAD_Q: "T.copy(Q[b, group, q0 : q0 + block_m, :], q_shared)"},
+        first=("grouped-fp16",),
     ),
     _mutant(
         id="head-and-batch-swapped",
@@ -325,6 +349,12 @@ for i, j in T.Parallel(block_m, block_n):
         first=("rising-fp16",),
     ),
     _mutant(
+        id="output-rescaled-up-to-column-64",
+        why="further columns of the output do not follow the maximum",
+        changes={FOLLOW_LOOP: FOLLOW_LOOP.replace("head_dim", "min(head_dim, 64)")},
+        first=("dim-128-bf16",),
+    ),
+    _mutant(
         id="total-not-rescaled",
         why="the sum does not follow the maximum",
         changes={TOTAL: "total[i] = total[i] + tile_total[i]"},
@@ -403,6 +433,32 @@ if k == T.ceildiv(keys, block_n) - 1:
         why="the sum is kept in the tensors' type",
         changes={'"float32")  # sum of the weights': "dtype)  # sum of the weights"},
         first=("sink-fp16",),
+    ),
+    _mutant(
+        id="total-of-a-tile-in-16-bits",
+        why="the sum of a tile is rounded before it is added",
+        changes={
+            'tile_total = T.alloc_fragment((block_m,), "float32")': (
+                "tile_total = T.alloc_fragment((block_m,), dtype)"
+            )
+        },
+        first=("len-17-fp16",),
+    ),
+    _mutant(
+        id="weights-a-little-large",
+        why="what multiplies V is 1 + 2^-10 times what is summed",
+        changes={
+            ROUND: """\
+for i, j in T.Parallel(block_m, block_n):
+    weights[i, j] = scores[i, j] * (1 + 2**-10)"""
+        },
+        first=("sink-fp16",),
+    ),
+    _mutant(
+        id="scores-accumulated-in-16-bits",
+        why="products of queries and keys are added in the tensors' type",
+        changes={'(block_m, block_n), "float32"': "(block_m, block_n), dtype"},
+        first=("large-scores-fp16",),
     ),
     _mutant(
         id="scores-in-16-bits",

@@ -138,6 +138,12 @@ for i, j in T.Parallel(block_m, block_n):
         first=("one-tile-fp16",),
     ),
     _mutant(
+        id="columns-from-256-on-not-stored",
+        why="wide matrices are not finished",
+        changes={STORE: f"if bx * block_n < 256:\n    {STORE}"},
+        first=("grid-tails-fp16",),
+    ),
+    _mutant(
         id="two-rows-of-blocks-to-one-tile",
         why="neighbouring blocks write the same tile",
         changes={STORE: "T.copy(C_local, C[by // 2 * block_m, bx * block_n])"},
@@ -209,6 +215,18 @@ for i in T.Parallel(block_n):
 {GEMM}"""
         },
         first=("counting-fp16",),
+    ),
+    _mutant(
+        id="k-rounded-down-to-a-load",
+        why="what a load of 16 bytes cannot hold of K counts as 0",
+        changes={
+            GEMM: f"""\
+for i, j in T.Parallel(*b_tile):
+    if k * block_k + (j if trans_b else i) >= K // 8 * 8:
+        B_shared[i, j] = 0
+{GEMM}"""
+        },
+        first=("stride-2-fp16",),
     ),
     _mutant(
         id="k-tiles-overlap",
@@ -286,6 +304,20 @@ for i in T.Parallel(block_n):
         why="adds to registers that nothing has written",
         changes={"T.clear(C_local)": ""},
         first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="cleared-once-for-two-tiles",
+        why="a block that computes two tiles adds the first to the second",
+        changes={
+            GRID: GRID.replace("T.ceildiv(M, block_m)", "T.ceildiv(M, 2 * block_m)").replace("by)", "pair)"),
+            "T.clear(C_local)": "T.clear(C_local)\nfor half in T.serial(2):\n    by = pair * 2 + half",
+            f"for k in T.Pipelined({TRIPS}=stages):": f"    for k in T.Pipelined({TRIPS}=stages):",
+            LOAD_A: f"    {LOAD_A}",
+            LOAD_B: f"    {LOAD_B}",
+            GEMM: f"    {GEMM}",
+            STORE: f"    {STORE}",
+        },
+        first=("m-over-fp16",),
     ),
     _mutant(
         id="cleared-by-the-first-trip",

@@ -35,6 +35,12 @@ MUTANTS = (
         first=("wide-fp16",),
     ),
     _mutant(
+        id="bias-of-the-wrong-tile-width",
+        why="blocks of bias start at multiples of block_m",
+        changes={LOAD_BIAS: "T.copy(bias[bx * block_m], bias_local)"},
+        first=("vector-tanh-fp16",),
+    ),
+    _mutant(
         id="bias-of-the-row-of-blocks",
         why="bias is taken from the block's row, not from its column",
         changes={LOAD_BIAS: "T.copy(bias[by * block_n], bias_local)"},
@@ -201,6 +207,12 @@ MUTANTS = (
         id="rounded-before-gelu",
         why="the sum is rounded to the output's type before GELU, as by two kernels",
         changes={GELU: f'C_local[i, j] = T.cast(T.cast(C_local[i, j], dtype), "float32")\n{GELU}'},
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="cdf-before-bias",
+        why="P is that of the sum without the bias",
+        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j])"},
         first=("one-tile-fp16",),
     ),
     _mutant(

@@ -162,6 +162,22 @@ MUTANTS = (
         first=("n-1000-fp16",),
     ),
     _one_pass(
+        id="differences-in-the-tensor-type",
+        why="what is left after the maximum is rounded to 16 bits",
+        changes={WEIGH: 'tile[i, j] = T.exp2(T.cast(T.cast(tile[i, j] - top[i], dtype), "float32") * LOG2E)'},
+        first=("n-1000-fp16",),
+    ),
+    _one_pass(
+        id="exponential-in-fp16",
+        why="exp2 is that of half precision",
+        changes={
+            WEIGH: """\
+exponent = T.cast((tile[i, j] - top[i]) * LOG2E, "float16")
+tile[i, j] = T.cast(T.exp2(exponent), "float32")"""
+        },
+        first=("n-128-fp32",),
+    ),
+    _one_pass(
         id="weights-below-2e-14-flushed",
         why="weights that fp16 holds as subnormal become 0",
         changes={
@@ -331,6 +347,18 @@ tile[i, j] = T.if_then_else(top[i] == -T.infinity("float32"), 0.0, weight)""",
         id="online-second-pass-stale",
         why="what the second pass writes is the last chunk that the first one loaded",
         changes={LOAD_SECOND: ""},
+        first=("n-32769-fp32",),
+    ),
+    _online(
+        id="online-sum-in-the-tensor-type",
+        why="the sum is kept in 16 bits",
+        changes={'"float32")  # the sum so far': "dtype)  # the sum so far"},
+        first=("n-40960-fp16",),
+    ),
+    _online(
+        id="online-second-pass-reads-the-output",
+        why="the second pass reads Y, which nothing has written",
+        changes={LOAD_SECOND: "T.copy(Y[block * rows, column], loaded)"},
         first=("n-32769-fp32",),
     ),
     _online(

@@ -47,6 +47,18 @@ for i in T.Parallel(block):
         first=("block-fp32",),
     ),
     _mutant(
+        id="loop-one-long",
+        why="one element past the block's registers",
+        changes={"T.Parallel(block)": "T.Parallel(block + 1)"},
+        first=("block-fp32",),
+    ),
+    _mutant(
+        id="a-from-before-its-start",
+        why="A is read from one element before each block",
+        changes={"T.copy(A[bx * block], A_local)": "T.copy(A[bx * block - 1], A_local)"},
+        first=("seven-fp32",),
+    ),
+    _mutant(
         id="half-a-block-added",
         why="the second half of each block stays what A is",
         changes={"T.Parallel(block)": "T.Parallel(block // 2)"},
