@@ -5,13 +5,14 @@ import itertools
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tilecheck.arches import arch
 from tilecheck.plugin import KernelCase
 from tilecheck.schedules import LARGEST_PRODUCT, MOST, PASS_CONFIGS, Grid, unexplained
 from tilecheck.spec import Case, KernelSpec
+
+hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
+st = hypothesis.strategies
 
 HOPPER = arch("sm_90a")
 ROW = Case("row-fp16", {"n": 8}, "float16", why="a row")
@@ -69,8 +70,8 @@ def grids(draw):
     return grid_of(grid, illegal)
 
 
-@settings(max_examples=150, deadline=None)
-@given(grids())
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(grids())
 def test_every_legal_pair_is_covered_and_every_other_is_told(grid):
     legal = grid.full()
     chosen = grid.pairwise()
@@ -89,8 +90,8 @@ def test_every_legal_pair_is_covered_and_every_other_is_told(grid):
     assert impossible == every - pairs_of(grid, legal)
 
 
-@settings(max_examples=50, deadline=None)
-@given(grids())
+@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.given(grids())
 def test_the_product_is_legal_or_rejected_and_ids_are_one_to_one(grid):
     variants = [*grid.full(), *(variant for variant, _ in grid.rejected())]
     combinations = itertools.product(*grid.spec.grid.values())
@@ -105,14 +106,14 @@ def test_the_product_is_legal_or_rejected_and_ids_are_one_to_one(grid):
         assert "is illegal" in str(error)
 
 
-@settings(max_examples=20, deadline=None)
-@given(grids())
+@hypothesis.settings(max_examples=20, deadline=None)
+@hypothesis.given(grids())
 def test_the_choice_is_the_same_each_time(grid):
     again = Grid(grid.spec, ROW, HOPPER)
     assert [v.id for v in grid.pairwise()] == [v.id for v in again.pairwise()]
 
 
-@given(
+@hypothesis.given(
     st.lists(st.one_of(st.text(max_size=4), st.integers(-20, 20), st.floats(-9, 9)), min_size=1, max_size=8)
 )
 def test_ids_differ_however_alike_values_are_spelt(values):
