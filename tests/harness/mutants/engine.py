@@ -169,17 +169,17 @@ class Row:
 
 def rows_of(spec: KernelSpec, arch: Arch, first: tuple[str, ...] = ()) -> Iterator[Row]:
     """The rows that the simulator runs: cases, then the grid's schedules; those that `first` names come
-    before the others. A name that ends in "/" is that of all schedules of a case.
+    before the others. `case/text` names those of a case's schedules whose ids begin so.
     """
     for name in first:
-        if name.endswith("/"):
-            yield from _scheduled(spec, spec.case(name[:-1]), arch)
+        id, slash, _ = name.partition("/")
+        if slash:
+            yield from (row for row in _scheduled(spec, spec.case(id), arch) if row.id.startswith(name))
         else:
             yield Row(name, spec.case(name))
     yield from (row for row in default_rows(spec) if row.id not in first)
     for id in spec.grid_cases:
-        if f"{id}/" not in first:
-            yield from _scheduled(spec, spec.case(id), arch)
+        yield from _scheduled(spec, spec.case(id), arch)
 
 
 def default_rows(spec: KernelSpec, most_flops: float = math.inf) -> Iterator[Row]:

@@ -51,7 +51,7 @@ MUTANTS = (
         id="rows-of-the-wrong-tile-height",
         why="tiles of A start at multiples of block_n",
         changes={LOAD_A: LOAD_A.replace("by * block_m", "by * block_n")},
-        first=("grid-tails-fp16/",),
+        first=("grid-tails-fp16/m64-n192",),
     ),
     _mutant(
         id="columns-of-the-wrong-tile-width",

@@ -34,11 +34,13 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [m for m in MUTANTS if m.kernel in options.kernel and options.mutant in (None, m.id)]
     if options.device == "simulator":
         chosen = [m for m in chosen if not m.unseen]
-    tried = dict(zip((m.name for m in chosen), _tried(chosen, options), strict=True))
     write = sys.stdout.write
     write(f"{'mutant':52} {'rows':>9}  caught by\n")
-    for mutant in chosen:
-        write(_line(mutant, tried[mutant.name]) + "\n")
+    tried: dict[str, list[Result]] = {}
+    for mutant, results in zip(chosen, _tried(chosen, options), strict=True):
+        tried[mutant.name] = results
+        write(_line(mutant, results) + "\n")
+        sys.stdout.flush()
     write("\n" + "\n".join(_summary(chosen, tried)) + "\n")
     if options.csv:
         _write_csv(options.csv, tried)
