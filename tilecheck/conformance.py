@@ -264,8 +264,8 @@ def _called(program: Program, tensors: Mapping[str, torch.Tensor]) -> dict[str, 
     if not isinstance(given, Mapping):
         if len(wanted) != 1:
             raise ValueError(
-                f"{where} returns one value, but the program writes {', '.join(wanted)}; return a mapping, or "
-                "name the spec's `outputs` where one of them is an input that a kernel must not write"
+                f"{where} returns one value, but the program writes {', '.join(wanted)}; return a mapping, "
+                "or name the spec's `outputs` where one of them is an input that a kernel must not write"
             )
         given = {wanted[0]: given}
     if set(given) != set(wanted):
