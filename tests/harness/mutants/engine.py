@@ -218,7 +218,8 @@ def try_row(spec: KernelSpec, row: Row, device: Device, seed: int = 0) -> Result
     try:
         check(spec, row.case, watched, seed=seed, schedule=schedule, pass_configs=pass_configs)  # type: ignore[arg-type]
     except Mismatch as mismatch:
-        return Result(row.id, tuple(watched.found) or tuple(_reasons(mismatch)), str(mismatch))
+        kinds = dict.fromkeys(watched.found or _reasons(mismatch))
+        return Result(row.id, tuple(kinds), str(mismatch))
     except Unsupported as error:
         return Result(row.id, unusable=str(error))
     except DeviceError as error:

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from tests.harness.mutants import engine
@@ -79,6 +79,8 @@ def _tried(mutants: list[Mutant], options: argparse.Namespace) -> Iterable[list[
 def _try(name: str, device_name: str, every_row: bool, seed: int) -> list[Result]:
     """What the rows say of the mutant, up to the first rejection or to the last row."""
     mutant, device = named(name), device_of(device_name)
+    if device.lost:
+        sys.exit(f"before {name}: {device.lost}")
     if mutant.unseen:
         rejection, before = engine.first_rejection(mutant, device, GPU_SEEDS)
     elif not every_row:
@@ -89,6 +91,7 @@ def _try(name: str, device_name: str, every_row: bool, seed: int) -> list[Result
     return before + ([rejection] if rejection else [])
 
 
+@cache
 def device_of(name: str) -> Device:
     if name == "cuda":
         from tilecheck.launch import Cuda
