@@ -169,17 +169,22 @@ class Row:
 
 def rows_of(spec: KernelSpec, arch: Arch, first: tuple[str, ...] = ()) -> Iterator[Row]:
     """The rows that the simulator runs: cases, then the grid's schedules; those that `first` names come
-    before the others. `case/text` names those of a case's schedules whose ids begin so.
+    before the others.
     """
-    for name in first:
+    yield from named_rows(spec, arch, first)
+    yield from (row for row in default_rows(spec) if row.id not in first)
+    for id in spec.grid_cases:
+        yield from _scheduled(spec, spec.case(id), arch)
+
+
+def named_rows(spec: KernelSpec, arch: Arch, names: tuple[str, ...]) -> Iterator[Row]:
+    """Rows by name: the id of a case, or `case/text` for those of its schedules whose ids begin with text."""
+    for name in names:
         id, slash, _ = name.partition("/")
         if slash:
             yield from (row for row in _scheduled(spec, spec.case(id), arch) if row.id.startswith(name))
         else:
             yield Row(name, spec.case(name))
-    yield from (row for row in default_rows(spec) if row.id not in first)
-    for id in spec.grid_cases:
-        yield from _scheduled(spec, spec.case(id), arch)
 
 
 def default_rows(spec: KernelSpec, most_flops: float = math.inf) -> Iterator[Row]:

@@ -87,7 +87,9 @@ def _try(name: str, device_name: str, every_row: bool, seed: int) -> list[Result
         rejection, before = engine.first_rejection(mutant, device, (seed,))
     else:
         with engine.spec_of(mutant) as spec:
-            return [engine.try_row(spec, row, device, seed) for row in engine.default_rows(spec)]
+            rows = (*engine.named_rows(spec, device.arch, mutant.first), *engine.default_rows(spec))
+            once = {row.id: row for row in rows}
+            return [engine.try_row(spec, row, device, seed) for row in once.values()]
     return before + ([rejection] if rejection else [])
 
 
