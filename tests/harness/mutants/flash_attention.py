@@ -334,7 +334,7 @@ for i, j in T.Parallel(block_m, block_n):
         id="maximum-from-zero",
         why="weights of queries whose scores are all far below zero flush to 0",
         changes={LOW: "T.clear(top)"},
-        first=("huge-scores-fp16",),
+        first=("last-key-causal-fp16",),
     ),
     _mutant(
         id="maximum-kept-too-late",
@@ -442,7 +442,7 @@ if k == T.ceildiv(keys, block_n) - 1:
                 "tile_total = T.alloc_fragment((block_m,), dtype)"
             )
         },
-        first=("len-17-fp16",),
+        first=("last-key-alone-fp16",),
     ),
     _mutant(
         id="weights-a-little-large",
