@@ -112,6 +112,11 @@ def lines_of(result: pytest.RunResult, text: str) -> list[str]:
     return [line for line in result.outlines if text in line]
 
 
+def repeat_commands(result: pytest.RunResult) -> set[str]:
+    """What follows `repeat: pytest ` in the output, each command once."""
+    return {line.partition("repeat: pytest ")[2] for line in lines_of(result, "repeat: pytest ")}
+
+
 class TestParametrization:
     def test_ids_are_kernel_and_case(self, project: pytest.Pytester) -> None:
         result = project.runpytest("--collect-only", "-q")
@@ -385,11 +390,15 @@ class TestReport:
         result = project.runpytest("-v", "-k", "not wrong")
         result.stdout.fnmatch_lines("row-scale-tail-fp16        0.10         0.50               0*")
 
-    def test_failure_shows_the_message_and_a_command_that_repeats_it(self, project: pytest.Pytester) -> None:
+    # Where CI is set, pytest's summary repeats the whole message.
+    @pytest.mark.parametrize("ci", ["", "true"])
+    def test_failure_shows_the_message_and_a_command_that_repeats_it(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str
+    ) -> None:
+        monkeypatch.setenv("CI", ci)
         result = project.runpytest("--seed=5", "--arch=sm_80", "-k", "wrong")
         result.stdout.fnmatch_lines("E*row 3 is wrong*")
-        (line,) = lines_of(result, "repeat: ")
-        command = line.partition("repeat: pytest ")[2]
+        (command,) = repeat_commands(result)
         assert command == (
             '"tests/test_correctness.py::test_output[row-scale-wrong-fp16]" '
             "--device=simulator --seed=5 --arch=sm_80"
@@ -401,8 +410,7 @@ class TestReport:
     ) -> None:
         monkeypatch.chdir(project.path / "tests")
         first = project.runpytest("--seed=5")
-        (line,) = lines_of(first, "repeat: ")
-        command = line.partition("repeat: pytest ")[2]
+        (command,) = repeat_commands(first)
         assert command.startswith('"test_correctness.py::')
         again = project.runpytest(*command.replace('"', "").split())
         assert lines_of(again, "drawn with") == lines_of(first, "drawn with")
