@@ -127,5 +127,7 @@ def _called(program: "Program") -> str:
 def _gist(error: Exception) -> str:
     """The line of a message that says what happened; compilers put sources and stacks around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() or "Check failed" in line]
+    # A heading, as in "Compilation error:", says nothing.
+    said = [line for line in lines if not line.endswith(":")]
+    telling = [line for line in said if "error" in line.lower() or "Check failed" in line]
     return f"{type(error).__name__}: {(telling or lines or ['no message'])[0]}"
