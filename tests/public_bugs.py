@@ -357,19 +357,21 @@ def repeated_table(A, M, N, period):
     return exact(A[torch.arange(N, device=A.device) % period].expand(M, N))
 
 
-def fragment_by_serial_loop(M, N, dtype):
+def fragment_row_by_row(M, N, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def fragment_by_serial_loop(A: T.Tensor((M, N), dtype), C: T.Tensor((M, N), dtype)):
+    def fragment_row_by_row(A: T.Tensor((M, N), dtype), C: T.Tensor((M, N), dtype)):
         with T.Kernel(1, threads=128):
             f = T.alloc_fragment((M, N), dtype)
             T.copy(A, f)
+            # Parallel within: serial loops alone are no way to read a fragment, whose elements lie in
+            # different threads (TileLang's #2393 and #2462).
             for i in T.serial(M):
-                for j in T.serial(N):
+                for j in T.Parallel(N):
                     C[i, j] = f[i, j]
 
-    return fragment_by_serial_loop
+    return fragment_row_by_row
 
 
 def vectorized_from(N, start, dtype):
@@ -427,19 +429,24 @@ def column_maxima(M, N, threads, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def column_maxima(A: T.Tensor((M, N), dtype), C: T.Tensor((N,), dtype)):
-        with T.Kernel(1, threads=threads):
+    def column_maxima(A: T.Tensor((M * M, N), dtype), C: T.Tensor((M * N,), dtype)):
+        with T.Kernel(M, threads=threads) as bx:
             a = T.alloc_fragment((M, N), dtype)
             c = T.alloc_fragment((N,), dtype)
-            T.copy(A, a)
+            T.copy(A[bx * M, 0], a)
             T.reduce_max(a, c, dim=0)
-            T.copy(c, C)
+            T.copy(c, C[bx * N])
 
     return column_maxima
 
 
-def maxima_of_columns(A):
-    return exact(A.amax(0))
+def maxima_of_columns(A, M, N):
+    return exact(A.view(M, M, N).amax(1).flatten())
+
+
+def peak_in_each_row(M, N):
+    """A tile for each place where the largest may be, so that each element lost shows."""
+    return {"A": torch.eye(M).view(M * M, 1) + torch.arange(N)}
 
 
 def batched_sums(M, N, threads, batch, dtype):
@@ -461,20 +468,25 @@ def largest_magnitude(N, block, threads, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def largest_magnitude(A: T.Tensor((N,), dtype), C: T.Tensor((1,), dtype)):
-        with T.Kernel(1, threads=threads):
+    def largest_magnitude(A: T.Tensor((N, N), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(N, threads=threads) as bx:
             a = T.alloc_fragment((1, block), dtype)
             c = T.alloc_fragment((1,), dtype)
             for i, j in T.Parallel(1, block):
-                a[i, j] = T.if_then_else(j < N, A[j], T.cast(0, dtype))
+                a[i, j] = T.if_then_else(j < N, A[bx, j], T.cast(0, dtype))
             T.reduce_absmax(a, c, dim=1)
-            T.copy(c, C)
+            T.copy(c, C[bx])
 
     return largest_magnitude
 
 
-def magnitude(A):
-    return exact(A.abs().amax(0, keepdim=True))
+def magnitudes(A):
+    return exact(A.abs().amax(1))
+
+
+def peak_in_each_column(N):
+    """A row for each place where the largest may be, so that each element lost shows."""
+    return {"A": -16 * torch.eye(N)}
 
 
 def reducer(M, N, block_n, threads, dtype):
@@ -546,6 +558,9 @@ def swapped_by_even_threads(N, dtype):
             a = T.alloc_shared((N,), dtype)
             tx = T.get_thread_binding()
             a[tx] = A[tx]
+            # Ours, since TileLang puts none between two writes of one element: the reported one is that
+            # which it put under the condition.
+            T.sync_threads()
             if tx % 2 == 0:
                 a[tx + 1] = a[tx]
             C[tx] = a[tx]
@@ -579,11 +594,11 @@ def sums_of_pairs(A, N):
     return exact(torch.nn.functional.pad(pairs, (0, -len(pairs) % 64)).view(-1, 64).sum(0))
 
 
-def summed_while_even(N, trips, dtype):
+def summed_by_every_fourth(N, trips, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def summed_while_even(A: T.Tensor((N,), dtype), C: T.Tensor((N // 4,), dtype)):
+    def summed_by_every_fourth(A: T.Tensor((N,), dtype), C: T.Tensor((N // 4,), dtype)):
         with T.Kernel(1, threads=N):
             a = T.alloc_shared((N,), dtype)
             c = T.alloc_local((1,), dtype)
@@ -595,7 +610,33 @@ def summed_while_even(N, trips, dtype):
                     c[0] += a[(tx + 4) % N]
                 C[tx // 4] = c[0]
 
-    return summed_while_even
+    return summed_by_every_fourth
+
+
+def summed_in_two_steps(N, trips, dtype):
+    import tilelang.language as T
+
+    @T.prim_func
+    def summed_in_two_steps(A: T.Tensor((N,), dtype), C: T.Tensor((N // 4,), dtype)):
+        with T.Kernel(1, threads=N):
+            a = T.alloc_shared((N,), dtype)
+            c = T.alloc_local((1,), dtype)
+            tx = T.get_thread_binding()
+            c[0] = 0
+            # All threads run the loop, so that barriers may stand in it, between the conditions.
+            for k in T.serial(trips):
+                if tx % 4 == 0:
+                    a[tx] = A[tx] + k
+                if tx % 4 == 0:
+                    c[0] += a[(tx + 4) % N]
+            if tx % 4 == 0:
+                C[tx // 4] = c[0]
+
+    return summed_in_two_steps
+
+
+def summed_by_some(N, trips, steps, dtype):
+    return (summed_in_two_steps if steps == 2 else summed_by_every_fourth)(N, trips, dtype)
 
 
 def sums_of_neighbours(A, trips):
@@ -656,7 +697,7 @@ def maximum_with_nan(M, N, dtype):
             a = T.alloc_fragment((M, N), dtype)
             c = T.alloc_fragment((M,), dtype)
             T.copy(A, a)
-            T.fill(c, -1)
+            T.fill(c, 200)
             T.reduce_max(a, c, dim=1, clear=False, nan_propagate=True)
             T.copy(c, C)
 
@@ -670,7 +711,7 @@ def some_nan(M, N):
 
 
 def maxima_with_nan(A):
-    return exact(A.amax(1).clamp(min=-1), torch.float16)
+    return exact(A.amax(1).clamp(min=200), torch.float16)
 
 
 # Author's mistakes that go unnoticed until there is a second block.
@@ -748,8 +789,17 @@ SPECS = (
     bug(
         2305,
         largest_magnitude,
-        magnitude,
-        case("576", "six elements a thread, a tail of a third", F32, N=576, block=768, threads=128),
+        magnitudes,
+        case(
+            "576",
+            "six elements a thread, of which the tail leaves four or five",
+            F32,
+            draw="peaks",
+            N=576,
+            block=768,
+            threads=128,
+        ),
+        draws={"peaks": peak_in_each_column},
     ),
     bug(
         2309,
@@ -770,9 +820,9 @@ SPECS = (
     ),
     bug(
         2396,
-        fragment_by_serial_loop,
+        fragment_row_by_row,
         lambda A: exact(A),
-        case("16x16", "a fragment read by every thread", F32, M=16, N=16),
+        case("rows", "a fragment whose rows are read one by one", F32, M=16, N=16),
     ),
     bug(
         2399,
@@ -807,7 +857,7 @@ SPECS = (
         batched_sums,
         sums_of_rows,
         case("2-of-16", "two sums a call", F32, M=32, N=64, threads=128, batch=2),
-        case("4-of-16", "rows of fewer threads than the block", F32, M=32, N=64, threads=128, batch=4),
+        case("4-of-16", "rows of fewer threads than the block", F32, M=64, N=64, threads=128, batch=4),
     ),
     bug(
         2525,
@@ -876,9 +926,10 @@ SPECS = (
     ),
     bug(
         2612,
-        summed_while_even,
+        summed_by_some,
         sums_of_neighbours,
-        case("every-4th", "a loop with barriers among every fourth thread", F32, N=128, trips=4),
+        case("every-4th", "a loop of every fourth thread wants barriers", F32, N=128, trips=4, steps=1),
+        case("two-steps", "a loop of all threads, barriers between conditions", F32, N=128, trips=4, steps=2),
     ),
     bug(
         2617,
@@ -953,5 +1004,11 @@ SPECS = (
         case("stages-3", "the last tile is used after the loop", M=64, N=64, K=128, stages=3),
         case("stages-1", "one stage", M=64, N=64, K=128, stages=1),
     ),
-    bug(3266, column_maxima, maxima_of_columns, case("32x3", "three columns", F32, M=32, N=3, threads=256)),
+    bug(
+        3266,
+        column_maxima,
+        maxima_of_columns,
+        case("32x3", "three columns", F32, draw="peaks", M=32, N=3, threads=256),
+        draws={"peaks": peak_in_each_row},
+    ),
 )

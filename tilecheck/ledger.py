@@ -8,7 +8,9 @@ symptom     wrong, compile error, launch error, hang or abort
 tilelang    the versions it fails with, as pip writes them; open at the end until one is known to be right
 devices     cuda, simulator or both (default: cuda)
 arches      architectures it fails on (default: all)
-note        what is known about it
+seen        what came out, and on what; empty where it was not run
+shows       what the generated code, or the compiler's message, shows of the cause
+race        what decides whether it comes out wrong, where that is luck: the test may pass then, too
 """
 
 import sys
@@ -41,7 +43,9 @@ class Known:
     tilelang: str
     devices: tuple[str, ...] = ("cuda",)
     arches: tuple[str, ...] = ()
-    note: str = ""
+    seen: str = ""
+    shows: str = ""
+    race: str = ""
     versions: SpecifierSet = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,6 +62,11 @@ class Known:
             object.__setattr__(self, "versions", SpecifierSet(self.tilelang))
         except InvalidSpecifier as error:
             raise ValueError(f"{where}: versions of TileLang {self.tilelang!r}: {error}") from None
+
+    @property
+    def strict(self) -> bool:
+        """Whether the test must fail: a race may come out right."""
+        return not self.race
 
     def fits(self, row: str, device: str, arch: str, tilelang: str) -> bool:
         """Whether the row is expected to fail on a device and architecture, with a version of TileLang."""
