@@ -15,6 +15,7 @@ import torch
 from kernels import flash_attention
 from tilecheck.spec import Case, KernelSpec, Reference
 
+IN_FP32 = {"C": "float32"}
 NO_WARP_SPECIALIZATION = {"tl.disable_warp_specialized": True}
 
 
@@ -734,7 +735,13 @@ def never_cleared(M, N, K, dtype):
     return never_cleared
 
 
-NEVER_CLEARED = bug(2936, never_cleared, product, case("two-blocks", "no first value", M=64, N=128, K=64))
+NEVER_CLEARED = bug(
+    2936,
+    never_cleared,
+    product,
+    case("two-blocks", "no first value", M=64, N=128, K=64),
+    dtypes=IN_FP32,
+)
 
 
 def attention_case(id: str, why: str, causal: bool, **dims: int) -> Case:
@@ -763,6 +770,7 @@ SPECS = (
         product,
         case("stages-1", "one stage", M=64, N=64, K=128, stages=1),
         case("stages-3", "tiles cleared before a pipeline fills them", M=64, N=64, K=128, stages=3),
+        dtypes=IN_FP32,
     ),
     attention(
         864,
@@ -808,6 +816,7 @@ SPECS = (
         case("2-4", "tiles shared by pipelines of 2 and 4 stages", M=64, N=64, K=256, first=2, second=4),
         case("3-1", "tiles shared by pipelines of 3 stages and 1", M=64, N=64, K=256, first=3, second=1),
         case("3-3", "tiles shared by pipelines of as many stages", M=64, N=64, K=256, first=3, second=3),
+        dtypes=IN_FP32,
     ),
     bug(
         2381,
@@ -817,6 +826,7 @@ SPECS = (
         gemm_case("k40", "block_k is 8 past a multiple of 16", K=40),
         gemm_case("k56", "block_k is 8 past a multiple of 16", K=56),
         gemm_case("k24-mma", "the same on mma.sync: too few rows for wgmma", M=32, K=24),
+        dtypes=IN_FP32,
     ),
     bug(
         2396,
@@ -875,7 +885,11 @@ SPECS = (
         case("1001", "and 233", "float16", N=1001, block=256),
     ),
     bug(
-        2537, gemm, product, gemm_case("n104", "12 warps along 13 columns of tiles", M=16, N=104, threads=384)
+        2537,
+        gemm,
+        product,
+        gemm_case("n104", "12 warps along 13 columns of tiles", M=16, N=104, threads=384),
+        dtypes=IN_FP32,
     ),
     bug(2542, row_sums, sums_of_rows, case("48", "48 threads to a row", F32, M=1, N=48, threads=48)),
     bug(
@@ -890,6 +904,7 @@ SPECS = (
         product,
         gemm_case("k48", "rows of tiles of 96 bytes", K=96, block_k=48, stages=2),
         gemm_case("k80", "rows of tiles of 160 bytes", K=160, block_k=80, stages=2),
+        dtypes=IN_FP32,
     ),
     bug(
         2556,
@@ -907,6 +922,7 @@ SPECS = (
         case("1-3", "one trip, three stages", M=64, N=64, trips=1, stages=3),
         case("2-2", "two trips, two stages", M=64, N=64, trips=2, stages=2),
         case("3-4", "fewer trips than stages", M=64, N=64, trips=3, stages=4),
+        dtypes=IN_FP32,
     ),
     bug(2581, padded_tile, identity, case("pitch-72", "rows of 64 in a tile of 72", M=32, N=64, pitch=72)),
     bug(
@@ -917,6 +933,7 @@ SPECS = (
         gemm_case("n40", "block_n is 8 past a multiple of 16", N=40),
         gemm_case("n56", "block_n is 8 past a multiple of 16", N=56),
         pass_configs=NO_WARP_SPECIALIZATION,
+        dtypes=IN_FP32,
     ),
     bug(
         2576,
@@ -936,12 +953,14 @@ SPECS = (
         gemm_of_fragments,
         product_with_transposed,
         case("both", "both operands in registers", M=64, N=64, K=64, shared_a=0),
+        dtypes=IN_FP32,
     ),
     bug(
         2627,
         gemm_of_fragments,
         product_with_transposed,
         case("b", "the second operand in registers", M=64, N=64, K=64, shared_a=1),
+        dtypes=IN_FP32,
     ),
     bug(
         2638,
@@ -958,6 +977,7 @@ SPECS = (
         case(
             "stages-2", "scratch cleared by all, written by those that compute", M=64, N=64, K=128, stages=2
         ),
+        dtypes=IN_FP32,
     ),
     bug(
         2668,
@@ -966,6 +986,7 @@ SPECS = (
         case("stages-0", "no pipeline", M=64, N=64, trips=4, stages=0),
         case("stages-2", "read, then overwritten, in two stages", M=64, N=64, trips=4, stages=2),
         case("stages-3", "read, then overwritten, in three stages", M=64, N=64, trips=5, stages=3),
+        dtypes=IN_FP32,
     ),
     bug(2669, vectorized_from, identity, case("4-8", "a vector that starts at 4", F32, N=8, start=4)),
     bug(
@@ -982,6 +1003,7 @@ SPECS = (
         lambda A: Reference(A.float().to(torch.float8_e5m2), exact=True),
         case("e5m2", "the type has infinities", F32, draw="special", N=64),
         draws={"special": special},
+        dtypes={"C": "float8_e5m2"},
     ),
     bug(
         2955,
@@ -1003,6 +1025,7 @@ SPECS = (
         lambda A, K: exact(A[:, -32:] * 2),
         case("stages-3", "the last tile is used after the loop", M=64, N=64, K=128, stages=3),
         case("stages-1", "one stage", M=64, N=64, K=128, stages=1),
+        dtypes=IN_FP32,
     ),
     bug(
         3266,
