@@ -18,12 +18,12 @@ from torch import Tensor
 
 from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import (
-    OWNER_OF_ATOMICS,
     Array,
     folded,
     foreign_to,
     joined_by,
     mark_written,
+    updated_by,
     write_memory,
 )
 from tilecheck.simulator.state import State
@@ -297,7 +297,16 @@ class Access:
             bad = array.by_element(~storage.written[array.entries(flat)]) & chosen
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
-            storage.owner[array.entries(flat[chosen])] = OWNER_OF_ATOMICS
+            entries = array.entries(flat[chosen])
+            owners = storage.owner[entries]
+            if not storage.ordered_by_program and bool(foreign_to(s.block, owners).any()):
+                s.findings.add(
+                    "race",
+                    self.location,
+                    self.name,
+                    f"{s.where} updates elements of {self.name} that another block of the same launch writes",
+                )
+            storage.owner[entries] = updated_by(s.block, storage, owners)
         return array, flat, chosen
 
     def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
