@@ -391,7 +391,7 @@ def offsets(index: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
     return flat
 
 
-def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...], name: str) -> Any:
+def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...]) -> Any:
     """The cell that all lanes name; None if out of range."""
     cell = tuple(int(i(s)) for i in indices)
     return cell if all(0 <= c < n for c, n in zip(cell, shape, strict=True)) else None
