@@ -46,15 +46,23 @@ class Facts:
 
     def value(self, name: str) -> int:
         """The number called `name`: a size or count of this class, or how often a family of instructions
-        occurs (0 for one that does not).
+        occurs, in all widths where none is named ("LDG" for LDG.32, LDG.128, ...); 0 for one that does not.
         """
-        return int(getattr(self, name)) if name in NUMBERS else self.instructions.get(name, 0)
+        if name in NUMBERS:
+            return int(getattr(self, name))
+        return sum(
+            n for family, n in self.instructions.items() if family == name or family.startswith(f"{name}.")
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Only plain values; `Facts(**...)` makes it whole again."""
+        return {
+            f.name: dict(self.instructions) if f.name == "instructions" else getattr(self, f.name)
+            for f in dataclasses.fields(self)
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:  # mapping proxies do not pickle
-        return type(self), tuple(
-            dict(self.instructions) if f.name == "instructions" else getattr(self, f.name)
-            for f in dataclasses.fields(self)
-        )
+        return type(self), tuple(self.as_json().values())
 
 
 NUMBERS = (*(f.name for f in dataclasses.fields(Facts) if f.type is int), "registers_of_block")
