@@ -64,7 +64,7 @@ def lower(program: "Program") -> Lowered:
 
 
 def plain(prim_func: Any) -> Any:
-    """The function without TileLang's mark of results that the call returns: the host's part alone heeds it."""
+    """The function without TileLang's mark of results that the call returns: only the host heeds it."""
     marked = prim_func.attrs and "tilelang_out_idx" in prim_func.attrs
     return prim_func.without_attr("tilelang_out_idx") if marked else prim_func
 

@@ -72,16 +72,21 @@ def find_toolchain() -> Toolchain:
 
 
 def _find_nvcc() -> tuple[Path, str]:
-    nvcc = _of_wheel("nvidia-cuda-nvcc", "nvcc")
-    if nvcc is not None:
-        return nvcc, "wheels"
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if (home := os.environ.get(variable)) and (nvcc := Path(home, "bin", "nvcc")).exists():
-            return nvcc, "CUDA_HOME"
-    nvcc = _on_path("nvcc")
-    if nvcc is not None:
-        return nvcc, "path"
+    places = {
+        "wheels": _of_wheel("nvidia-cuda-nvcc", "nvcc"),
+        "CUDA_HOME": _of_home("nvcc"),
+        "path": _on_path("nvcc"),
+    }
+    for origin, nvcc in places.items():
+        if nvcc is not None:
+            return nvcc, origin
     raise NoToolchain(f"no nvcc in the wheels, in CUDA_HOME or on the path; {INSTALL} brings one")
+
+
+def _of_home(name: str) -> Path | None:
+    homes = (os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH"))
+    paths = (Path(home, "bin", name) for home in homes if home)
+    return next((path for path in paths if path.exists()), None)
 
 
 def _of_wheel(package: str, name: str) -> Path | None:
