@@ -180,6 +180,7 @@ class KernelSpec:
         instead of the one with the same id.
     shared_memory: returns the bytes of dynamic shared memory that a block takes, as `legal` reckons them.
     code_cases: ids of the cases whose code is looked at; empty: the first four cases.
+    latency_cases: ids of the cases that are timed; empty: none.
     """
 
     name: str
@@ -200,12 +201,13 @@ class KernelSpec:
     landmarks: Callable[..., Iterable[Landmark]] | None = None
     shared_memory: Callable[..., int] | None = None
     code_cases: tuple[str, ...] = ()
+    latency_cases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _KERNEL_NAME.fullmatch(self.name):
             raise ValueError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
         where = f"kernel {self.name!r}"
-        for name in ("cases", "zeroed", "arches", "grid_cases", "code_cases"):
+        for name in ("cases", "zeroed", "arches", "grid_cases", "code_cases", "latency_cases"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.outputs is not None:
             object.__setattr__(self, "outputs", tuple(self.outputs))
@@ -261,8 +263,12 @@ class KernelSpec:
                         f"{where}: the default schedule of case {case.id!r} on {name} is not legal: {error}"
                     ) from error
             self.cost_of(case)
-        if len(set(self.code_cases)) < len(self.code_cases):
-            raise ValueError(f"{where}: a case of code_cases occurs twice: {', '.join(self.code_cases)}")
+        for name in ("code_cases", "latency_cases"):
+            ids = getattr(self, name)
+            if len(set(ids)) < len(ids):
+                raise ValueError(f"{where}: a case of {name} occurs twice: {', '.join(ids)}")
+            for id in ids:
+                self.case(id)
         for case in self.cases_of_code:
             for name in self.arches:
                 self.landmarks_of(case, arch(name))
