@@ -15,15 +15,16 @@ from tilecheck.codegen.facts import Facts
 
 Severity = Literal["regression", "improvement", "neutral"]
 
-_ORDER: tuple[Severity, ...] = ("regression", "improvement", "neutral")
+SEVERITIES: tuple[Severity, ...] = ("regression", "improvement", "neutral")
+"""The worst first; what improves comes before the rest, of which there is most."""
 
 # Facts of which more is worse, by what they cost most; then those that only differ.
 _LOCAL = {
     "spill_stores": "spill stores",
     "spill_loads": "spill loads",
     "stack": "stack",
-    "LDL": "",
-    "STL": "",
+    "LDL": "LDL",
+    "STL": "STL",
 }
 _ROOM = {
     "registers": "registers",
@@ -89,7 +90,7 @@ class Change:
 def changes(old: Facts, new: Facts) -> tuple[Change, ...]:
     """What `new` does differently from `old`, the worst first."""
     found = [*_costs(old, new), *_instructions(old, new), *_differences(old, new)]
-    return tuple(sorted(found, key=lambda change: (_ORDER.index(change.severity), change.rank)))
+    return tuple(sorted(found, key=lambda change: (SEVERITIES.index(change.severity), change.rank)))
 
 
 def bind(found: Iterable[Change]) -> bool:
@@ -99,7 +100,7 @@ def bind(found: Iterable[Change]) -> bool:
 
 def worst(found: Iterable[Change]) -> Severity:
     """The severity of the worst change; "neutral" without any."""
-    return min((change.severity for change in found), key=_ORDER.index, default="neutral")
+    return min((change.severity for change in found), key=SEVERITIES.index, default="neutral")
 
 
 def in_words(found: Iterable[Change]) -> str:
