@@ -7,7 +7,6 @@ what it needs beyond the standard library it imports in `run`: `tilecheck --help
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -52,14 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def entry() -> NoReturn:
     """The console script."""
-    code = main(sys.argv[1:])
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read has seen enough. Python would flush once more on its way out, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(code)
+    sys.exit(main(sys.argv[1:]))
 
 
 def _run(arguments: Sequence[str]) -> int:
