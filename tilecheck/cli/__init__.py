@@ -1,8 +1,9 @@
 """The command line: `tilecheck COMMAND`, for what is no test.
 
-A command is a module of this package, of the command's name, with `configure(parser)` and `run(arguments)`, which
-returns the exit code; and a line in `COMMANDS`. Only the module of the command that is asked for is imported, and
-what it needs beyond the standard library it imports in `run`: `tilecheck --help` wants neither torch nor TileLang.
+A command is a module of this package, of the command's name, with `configure(parser)` and `run(arguments)`,
+which returns the exit code; and a line in `COMMANDS`. Only the module of the command that is asked for is
+imported, and what it needs beyond the standard library it imports in `run`: `tilecheck --help` wants neither
+torch nor TileLang.
 """
 
 import argparse
@@ -11,7 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tilecheck.cli.failing import BadInput, did_you_mean
+from tilecheck.cli.failing import BadInput
+from tilecheck.near import did_you_mean
 
 COMMANDS = {
     "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",

@@ -2,8 +2,13 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilecheck.codegen.batch import Outcome
 
 
 def show(text: str) -> None:
@@ -14,8 +19,8 @@ def show(text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # `| head` has seen enough. The exit code stays that of the answer; and Python, which flushes once more
-        # on its way out, must not complain.
+        # `| head` has seen enough. The exit code stays that of the answer; and Python, which flushes once
+        # more on its way out, must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -42,3 +47,14 @@ def stdout_kept() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+class Progress:
+    """Says on standard error which rows are done, of how many, and after how long."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._start = total, time.monotonic()
+
+    def __call__(self, outcome: "Outcome", done: int) -> None:
+        failed = "" if outcome.facts is not None else ": does not compile"
+        note(f"{done}/{self._total} {outcome.row}{failed}, {time.monotonic() - self._start:.0f} s")

@@ -4,12 +4,14 @@ import argparse
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilecheck.arches import ARCHES, Arch
-from tilecheck.cli.failing import BadInput, did_you_mean
+from tilecheck.cli.failing import BadInput
+from tilecheck.near import did_you_mean
 
 if TYPE_CHECKING:
+    from tilecheck.codegen.batch import Row
     from tilecheck.project import Project
     from tilecheck.spec import Case, KernelSpec
 
@@ -54,6 +56,24 @@ def add_several(parser: argparse.ArgumentParser) -> None:
         metavar="ARCH",
         help=f"architectures, or `all` (default: {DEFAULT_ARCH}); known: {', '.join(ARCHES)}",
     )
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    from tilecheck.gpus import cores
+
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        metavar="N",
+        default=cores(),
+        help="processes that compile (default: %(default)s)",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+    return int(text)
 
 
 def project_of(arguments: argparse.Namespace) -> "Project":
@@ -106,20 +126,68 @@ def default_arch(spec: "KernelSpec") -> Arch:
     return ARCHES[DEFAULT_ARCH if DEFAULT_ARCH in spec.arches else spec.arches[0]]
 
 
-def cases_matching(
+def rows_of(arguments: argparse.Namespace, specs: "Sequence[KernelSpec]") -> "list[Row]":
+    """The rows that the options of `add_several` and `add_schedule` select, in the project's order."""
+    from tilecheck.codegen.batch import Row
+
+    try:
+        arches = arches_named(arguments.arch)
+    except BadInput as error:
+        misplaced = any(word.replace("-", "_") in {s.name for s in specs} for word in arguments.arch)
+        raise BadInput(f"{error}; kernels come before --arch") if misplaced else error from None
+    chosen = [kernel_named(name, specs) for name in dict.fromkeys(arguments.kernels)] or list(specs)
+    targets = [
+        (spec, case, arch)
+        for spec, cases in _cases_matching(arguments.case, chosen)
+        for case in cases
+        for arch in arches
+        if arch.name in spec.arches
+    ]
+    if not targets:
+        claimed = ", ".join(dict.fromkeys(name for spec in chosen for name in spec.arches))
+        raise BadInput(f"no kernel here is for {', '.join(a.name for a in arches)}, only for {claimed}")
+    if arguments.schedule:
+        _check_schedules(arguments.schedule, targets)
+    return [Row(spec.name, case.id, arch.name, arguments.schedule) for spec, case, arch in targets]
+
+
+def _cases_matching(
     patterns: Sequence[str], specs: "Sequence[KernelSpec]"
 ) -> "list[tuple[KernelSpec, tuple[Case, ...]]]":
     """For each kernel its cases that any pattern fits, without patterns those whose code is looked at."""
     words = [word for pattern in patterns for word in pattern.split(",") if word]
     if not words:
         return [(spec, spec.cases_of_code) for spec in specs]
+    ids = list(dict.fromkeys(case.id for spec in specs for case in spec.cases))
     for word in words:
-        ids = list(dict.fromkeys(case.id for spec in specs for case in spec.cases))
         if not any(fnmatchcase(id, word) for id in ids):
-            of = f"kernel {specs[0].name!r} has" if len(specs) == 1 else f"none of {len(specs)} kernels has a"
-            raise BadInput(f"{of} no case {word!r}{did_you_mean(word, ids)}".replace("has a no", "has a"))
-    chosen = [
+            raise BadInput(f"no case {word!r} of {', '.join(s.name for s in specs)}{did_you_mean(word, ids)}")
+    return [
         (spec, tuple(c for c in spec.cases if any(fnmatchcase(c.id, word) for word in words)))
         for spec in specs
     ]
-    return [(spec, cases) for spec, cases in chosen if cases]
+
+
+def _check_schedules(text: str, targets: "Sequence[tuple[KernelSpec, Case, Arch]]") -> None:
+    """BadInput, with a reason, where the schedule is legal for none of them; a few say so in their row."""
+    reason = ""
+    for spec, case, arch in targets:
+        try:
+            legal_schedule(text, spec, case, arch)
+        except BadInput as error:
+            reason = str(error)
+        else:
+            return
+    raise BadInput(reason)
+
+
+def legal_schedule(text: str, spec: "KernelSpec", case: "Case", arch: Arch) -> Any:
+    """The default schedule with the fields of `text`."""
+    from tilecheck.fields import changed_fields
+
+    try:
+        schedule = changed_fields(spec.schedule_for(case, arch), text)
+        spec.check_schedule(schedule, case, arch)
+    except ValueError as error:
+        raise BadInput(f"{spec.name}, case {case.id!r} on {arch.name}: {error}") from error
+    return schedule

@@ -12,6 +12,7 @@ from tilecheck.cli.selecting import (
     case_named,
     default_arch,
     kernel_named,
+    legal_schedule,
     project_of,
     specs_of,
 )
@@ -26,7 +27,9 @@ _FORMS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores")
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
+    )
     parser.add_argument("--case", metavar="ID", help="the case (default: the first whose code is looked at)")
     parser.add_argument("--arch", help=f"the architecture (default: {DEFAULT_ARCH})")
     add_schedule(parser)
@@ -52,16 +55,11 @@ def _text(arguments: argparse.Namespace) -> tuple[str, str | None]:
     from tilecheck.codegen import CodegenError, artifacts_of, lower
     from tilecheck.codegen.toolchain import NoToolchain
     from tilecheck.program import build_program
-    from tilecheck.schedules import changed_fields
 
     spec = kernel_named(arguments.kernel, specs_of(project_of(arguments)))
     case = spec.cases_of_code[0] if arguments.case is None else case_named(arguments.case, spec)
     arch = default_arch(spec) if arguments.arch is None else arch_named(arguments.arch)
-    try:
-        schedule = changed_fields(spec.schedule_for(case, arch), arguments.schedule)
-        spec.check_schedule(schedule, case, arch)
-    except ValueError as error:
-        raise BadInput(f"{spec.name}, case {case.id!r} on {arch.name}: {error}") from error
+    schedule = legal_schedule(arguments.schedule, spec, case, arch)
     try:
         program = build_program(spec, case, arch, schedule)
         if arguments.form == "traced":
