@@ -1,9 +1,9 @@
 """The command line: `tilecheck COMMAND`, for what is no test.
 
 A command is a module of this package, of the command's name, with `configure(parser)` and `run(arguments)`,
-which returns the exit code; and a line in `COMMANDS`. Only the module of the command that is asked for is
-imported, and what it needs beyond the standard library it imports in `run`: `tilecheck --help` wants neither
-torch nor TileLang.
+which returns the exit code (and `EPILOG`, where its help ends otherwise); and a line in `COMMANDS`. Only the
+module of the command that is asked for is imported, and what that needs beyond the standard library it imports
+in `run`: `tilecheck --help` wants neither torch nor TileLang.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tilecheck.cli.failing import BadInput
+from tilecheck.cli.failing import EXIT_CODES, BadInput
 from tilecheck.near import did_you_mean
 
 COMMANDS = {
@@ -21,13 +21,6 @@ COMMANDS = {
     "diff-codegen": "say what changes in the compiled code from one TileLang, or file of facts, to another",
 }
 """Each command with its line of help."""
-
-EXIT_CODES = """\
-exit codes:
-  0  fine
-  1  what was asked for differs, or could not be done
-  2  wrong usage or unusable input; one line on standard error says which
-"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,7 +60,7 @@ def _run(arguments: Sequence[str]) -> int:
     parser = _Parser(
         prog=f"tilecheck {command}",
         description=module.__doc__,
-        epilog=EXIT_CODES,
+        epilog=getattr(module, "EPILOG", EXIT_CODES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

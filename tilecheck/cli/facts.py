@@ -2,7 +2,7 @@
 
 import argparse
 
-from tilecheck.cli.failing import BadInput
+from tilecheck.cli.failing import EXIT_CODES, BadInput
 from tilecheck.cli.output import Progress, show, stdout_kept
 from tilecheck.cli.selecting import (
     add_jobs,
@@ -13,6 +13,21 @@ from tilecheck.cli.selecting import (
     rows_of,
     specs_of,
 )
+
+_LEGEND = """\
+columns of the table, a block's or a thread's:
+  threads      of a block
+  regs         registers of a thread
+  spills       bytes a thread that registers spill, stored+loaded
+  shared       bytes of shared memory of a block, static and dynamic
+  tensor       instructions of the tensor cores
+  copies       asynchronous copies from global memory: bulk (TMA) loads+stores, or cp.async
+  ld/stmatrix  instructions that move tiles between shared memory and registers: ldmatrix+stmatrix
+  ld/st bits   widths of a thread's plain loads / stores of global memory
+  cubin        size in bytes
+"""
+
+EPILOG = f"{_LEGEND}\n{EXIT_CODES}"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -95,10 +95,15 @@ def specs_of(project: "Project") -> "tuple[KernelSpec, ...]":
 def kernel_named(name: str, specs: "Iterable[KernelSpec]") -> "KernelSpec":
     """The kernel of this name, spelt with underscores or hyphens."""
     named = {spec.name: spec for spec in specs}
-    try:
-        return named[name.replace("-", "_")]
-    except KeyError:
-        raise BadInput(f"no kernel {name!r}{did_you_mean(name.replace('-', '_'), named)}") from None
+    return named[kernel_among(name, named)]
+
+
+def kernel_among(name: str, known: Iterable[str]) -> str:
+    """The name of `known` that is meant."""
+    known, meant = list(known), name.replace("-", "_")
+    if meant not in known:
+        raise BadInput(f"no kernel {name!r}{did_you_mean(meant, known)}")
+    return meant
 
 
 def case_named(id: str, spec: "KernelSpec") -> "Case":
@@ -155,17 +160,20 @@ def _cases_matching(
     patterns: Sequence[str], specs: "Sequence[KernelSpec]"
 ) -> "list[tuple[KernelSpec, tuple[Case, ...]]]":
     """For each kernel its cases that any pattern fits, without patterns those whose code is looked at."""
-    words = [word for pattern in patterns for word in pattern.split(",") if word]
-    if not words:
+    if not patterns:
         return [(spec, spec.cases_of_code) for spec in specs]
-    ids = list(dict.fromkeys(case.id for spec in specs for case in spec.cases))
+    ids = matching(patterns, dict.fromkeys(case.id for spec in specs for case in spec.cases))
+    return [(spec, tuple(case for case in spec.cases if case.id in ids)) for spec in specs]
+
+
+def matching(patterns: Sequence[str], ids: Iterable[str]) -> set[str]:
+    """The ids of cases that any pattern fits, all without patterns; each pattern has to fit one."""
+    ids = list(ids)
+    words = [word for pattern in patterns for word in pattern.split(",") if word]
     for word in words:
         if not any(fnmatchcase(id, word) for id in ids):
-            raise BadInput(f"no case {word!r} of {', '.join(s.name for s in specs)}{did_you_mean(word, ids)}")
-    return [
-        (spec, tuple(c for c in spec.cases if any(fnmatchcase(c.id, word) for word in words)))
-        for spec in specs
-    ]
+            raise BadInput(f"no case {word!r}{did_you_mean(word, ids)}")
+    return {id for id in ids if not words or any(fnmatchcase(id, word) for word in words)}
 
 
 def _check_schedules(text: str, targets: "Sequence[tuple[KernelSpec, Case, Arch]]") -> None:

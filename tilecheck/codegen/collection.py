@@ -13,6 +13,8 @@ from tilecheck.codegen.store import DEFAULT, facts_from_json, read
 Key = tuple[str, str, str, str]
 """Kernel, case id, variant and architecture."""
 
+_NAMES = ("kernel", "case", "variant", "arch")
+
 
 @dataclass(frozen=True)
 class Collection:
@@ -25,17 +27,22 @@ class Collection:
     rows: Mapping[Key, Facts | str]
 
 
+def collected(outcomes: Sequence[Outcome], toolchain: Mapping[str, str]) -> Collection:
+    """What compiling with one toolchain gave."""
+    rows: dict[Key, Facts | str] = {}
+    for outcome in outcomes:
+        row = outcome.row
+        key = (row.kernel, row.case, row.schedule or DEFAULT, row.arch)
+        rows[key] = outcome.error if outcome.facts is None else outcome.facts
+    return Collection({outcome.row.arch: toolchain for outcome in outcomes}, rows)
+
+
 def as_json(outcomes: Sequence[Outcome], toolchain: Mapping[str, str]) -> str:
     """One object: the toolchain, and a list of rows, each with its `facts` or its `error`."""
     rows = [
-        {
-            "kernel": outcome.row.kernel,
-            "case": outcome.row.case,
-            "variant": outcome.row.schedule or DEFAULT,
-            "arch": outcome.row.arch,
-            **({"error": outcome.error} if outcome.facts is None else {"facts": outcome.facts.as_json()}),
-        }
-        for outcome in outcomes
+        dict(zip(_NAMES, key, strict=True))
+        | ({"error": value} if isinstance(value, str) else {"facts": value.as_json()})
+        for key, value in collected(outcomes, toolchain).rows.items()
     ]
     return json.dumps({"toolchain": dict(toolchain), "rows": rows}, indent=1)
 
@@ -88,7 +95,8 @@ def _file(path: Path) -> Collection:
 
 
 def _key(row: Any) -> Key:
-    return str(row["kernel"]), str(row["case"]), str(row["variant"]), str(row["arch"])
+    kernel, case, variant, arch = (str(row[name]) for name in _NAMES)
+    return kernel, case, variant, arch
 
 
 def _value(row: Any, place: str) -> Facts | str:

@@ -1,8 +1,7 @@
 """Facts as a table for people, at most `WIDTH` columns wide."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 from tilecheck.codegen.batch import Outcome
 from tilecheck.codegen.facts import Facts
@@ -27,59 +26,49 @@ _HEAD = (
 )
 _LEFT = ("case", "arch", "tensor", "copies", "ld/stmatrix", "ld/st bits")
 
-LEGEND = """\
-columns of the table, a block's or a thread's:
-  threads      of a block
-  regs         registers of a thread
-  spills       bytes a thread that registers spill, stored+loaded
-  shared       bytes of shared memory of a block, static and dynamic
-  tensor       instructions of the tensor cores
-  copies       asynchronous copies from global memory: bulk (TMA) loads+stores, or cp.async
-  ld/stmatrix  instructions that move tiles between shared memory and registers: ldmatrix+stmatrix
-  ld/st bits   widths of a thread's plain loads / stores of global memory
-  cubin        size in bytes
-"""
-
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """A block of lines for each kernel; a row that does not compile has its reason below."""
-    return "\n\n".join(
-        "\n".join([kernel, *_block(list(rows))])
-        for kernel, rows in groupby(outcomes, lambda outcome: outcome.row.kernel)
-    )
-
-
-def _block(outcomes: Sequence[Outcome]) -> Iterable[str]:
-    cells = [_HEAD, *(_cells(o.row.case, o.row.arch, o.facts) for o in outcomes if o.facts is not None)]
-    names = [(o.row.case, o.row.arch) for o in outcomes]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
-    for column in (0, 1):
-        widths[column] = max(widths[column], *(len(name[column]) for name in names))
+    """A head, and below it for each kernel its rows; one that does not compile has its reason below it."""
+    rows = [_cells(outcome) for outcome in outcomes]
+    widths = [
+        max(len(row[column]) for row in (_HEAD, *rows) if column < len(row)) for column in range(len(_HEAD))
+    ]
     gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
-
-    def line(row: Sequence[str]) -> str:
-        padded = (
-            cell.ljust(width) if name in _LEFT else cell.rjust(width)
-            for name, cell, width in zip(_HEAD, row, widths, strict=False)
-        )
-        return ("  " + gap.join(padded)).rstrip()
-
-    if len(cells) > 1:
-        yield line(_HEAD)
-    for outcome in outcomes:
+    lines = [_line(_HEAD, widths, gap)]
+    kernel = None
+    for outcome, row in zip(outcomes, rows, strict=True):
+        if outcome.row.kernel != kernel:
+            kernel = outcome.row.kernel
+            lines.append(kernel)
         if outcome.facts is not None:
-            yield line(_cells(outcome.row.case, outcome.row.arch, outcome.facts))
+            lines.append(_line(row, widths, gap))
         else:
-            yield line((outcome.row.case, outcome.row.arch)) + gap + "does not compile:"
-            yield from textwrap.wrap(
-                outcome.error, WIDTH - 6, initial_indent=" " * 6, subsequent_indent=" " * 6
+            lines.append(f"{_line(row, widths, gap)}{gap}does not compile:")
+            lines += textwrap.wrap(
+                outcome.error,
+                WIDTH,
+                initial_indent=" " * 6,
+                subsequent_indent=" " * 6,
+                break_on_hyphens=False,
             )
+    return "\n".join(lines)
 
 
-def _cells(case: str, arch: str, facts: Facts) -> tuple[str, ...]:
+def _line(row: Sequence[str], widths: Sequence[int], gap: str) -> str:
+    cells = (
+        cell.ljust(width) if name in _LEFT else cell.rjust(width)
+        for name, cell, width in zip(_HEAD, row, widths, strict=False)
+    )
+    return ("  " + gap.join(cells)).rstrip()
+
+
+def _cells(outcome: Outcome) -> tuple[str, ...]:
+    """One for each column; only the first two of a row that does not compile."""
+    name, facts = (outcome.row.case, outcome.row.arch), outcome.facts
+    if facts is None:
+        return name
     return (
-        case,
-        arch,
+        *name,
         str(facts.threads),
         str(facts.registers),
         _pair(facts.spill_stores, facts.spill_loads) or "0",
