@@ -60,7 +60,7 @@ def _begin(path: list[str]) -> None:
 def _compile(modules: tuple[str, ...], job: Job, arch: str, target: dict[str, str]) -> str | None:
     from tilecheck import launch
     from tilecheck.arches import ARCHES
-    from tilecheck.plugin.specs import load_specs
+    from tilecheck.loading import load_specs
     from tilecheck.program import build_program
 
     spec = next(spec for spec in load_specs(modules) if spec.name == job.kernel)

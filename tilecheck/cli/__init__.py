@@ -2,8 +2,8 @@
 
 A command is a module of this package, of the command's name, with `configure(parser)` and `run(arguments)`,
 which returns the exit code (and `EPILOG`, where its help ends otherwise); and a line in `COMMANDS`. Only the
-module of the command that is asked for is imported, and what that needs beyond the standard library it imports
-in `run`: `tilecheck --help` wants neither torch nor TileLang.
+module of the command that is asked for is imported, and what that needs beyond the standard library it
+imports in `run`: `tilecheck --help` wants neither torch nor TileLang.
 """
 
 import argparse
