@@ -62,6 +62,9 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
         raise ValueError(f"dtype {case.dtype} is neither float16 nor bfloat16")
     if heads % kv_heads:
         raise ValueError(f"heads={heads} is no multiple of kv_heads={kv_heads}")
+    for name in ("heads", "batch"):  # y and z of the grid; x may be up to 2^31 - 1
+        if case.dims[name] > 65535:
+            raise ValueError(f"{name}={case.dims[name]} exceeds the 65535 blocks of a grid's y and z")
     if not 0 < head_dim <= 256 or head_dim % 16:
         raise ValueError(f"head_dim={head_dim} must be a multiple of 16, an mma's K, up to 256")
     if not 0 < block_n <= 256 or block_n % 16:

@@ -15,6 +15,7 @@ import torch
 from kernels import flash_attention
 from tilecheck.spec import Case, KernelSpec, Reference
 
+IN_FP32 = {"C": "float32"}
 NO_WARP_SPECIALIZATION = {"tl.disable_warp_specialized": True}
 
 
@@ -357,19 +358,21 @@ def repeated_table(A, M, N, period):
     return exact(A[torch.arange(N, device=A.device) % period].expand(M, N))
 
 
-def fragment_by_serial_loop(M, N, dtype):
+def fragment_row_by_row(M, N, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def fragment_by_serial_loop(A: T.Tensor((M, N), dtype), C: T.Tensor((M, N), dtype)):
+    def fragment_row_by_row(A: T.Tensor((M, N), dtype), C: T.Tensor((M, N), dtype)):
         with T.Kernel(1, threads=128):
             f = T.alloc_fragment((M, N), dtype)
             T.copy(A, f)
+            # Parallel within: serial loops alone are no way to read a fragment, whose elements lie in
+            # different threads (TileLang's #2393 and #2462).
             for i in T.serial(M):
-                for j in T.serial(N):
+                for j in T.Parallel(N):
                     C[i, j] = f[i, j]
 
-    return fragment_by_serial_loop
+    return fragment_row_by_row
 
 
 def vectorized_from(N, start, dtype):
@@ -427,19 +430,24 @@ def column_maxima(M, N, threads, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def column_maxima(A: T.Tensor((M, N), dtype), C: T.Tensor((N,), dtype)):
-        with T.Kernel(1, threads=threads):
+    def column_maxima(A: T.Tensor((M * M, N), dtype), C: T.Tensor((M * N,), dtype)):
+        with T.Kernel(M, threads=threads) as bx:
             a = T.alloc_fragment((M, N), dtype)
             c = T.alloc_fragment((N,), dtype)
-            T.copy(A, a)
+            T.copy(A[bx * M, 0], a)
             T.reduce_max(a, c, dim=0)
-            T.copy(c, C)
+            T.copy(c, C[bx * N])
 
     return column_maxima
 
 
-def maxima_of_columns(A):
-    return exact(A.amax(0))
+def maxima_of_columns(A, M, N):
+    return exact(A.view(M, M, N).amax(1).flatten())
+
+
+def peak_in_each_row(M, N):
+    """A tile for each place where the largest may be, so that each element lost shows."""
+    return {"A": torch.eye(M).view(M * M, 1) + torch.arange(N)}
 
 
 def batched_sums(M, N, threads, batch, dtype):
@@ -461,20 +469,25 @@ def largest_magnitude(N, block, threads, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def largest_magnitude(A: T.Tensor((N,), dtype), C: T.Tensor((1,), dtype)):
-        with T.Kernel(1, threads=threads):
+    def largest_magnitude(A: T.Tensor((N, N), dtype), C: T.Tensor((N,), dtype)):
+        with T.Kernel(N, threads=threads) as bx:
             a = T.alloc_fragment((1, block), dtype)
             c = T.alloc_fragment((1,), dtype)
             for i, j in T.Parallel(1, block):
-                a[i, j] = T.if_then_else(j < N, A[j], T.cast(0, dtype))
+                a[i, j] = T.if_then_else(j < N, A[bx, j], T.cast(0, dtype))
             T.reduce_absmax(a, c, dim=1)
-            T.copy(c, C)
+            T.copy(c, C[bx])
 
     return largest_magnitude
 
 
-def magnitude(A):
-    return exact(A.abs().amax(0, keepdim=True))
+def magnitudes(A):
+    return exact(A.abs().amax(1))
+
+
+def peak_in_each_column(N):
+    """A row for each place where the largest may be, so that each element lost shows."""
+    return {"A": -16 * torch.eye(N)}
 
 
 def reducer(M, N, block_n, threads, dtype):
@@ -546,6 +559,9 @@ def swapped_by_even_threads(N, dtype):
             a = T.alloc_shared((N,), dtype)
             tx = T.get_thread_binding()
             a[tx] = A[tx]
+            # Ours, since TileLang puts none between two writes of one element: the reported one is that
+            # which it put under the condition.
+            T.sync_threads()
             if tx % 2 == 0:
                 a[tx + 1] = a[tx]
             C[tx] = a[tx]
@@ -579,11 +595,11 @@ def sums_of_pairs(A, N):
     return exact(torch.nn.functional.pad(pairs, (0, -len(pairs) % 64)).view(-1, 64).sum(0))
 
 
-def summed_while_even(N, trips, dtype):
+def summed_by_every_fourth(N, trips, dtype):
     import tilelang.language as T
 
     @T.prim_func
-    def summed_while_even(A: T.Tensor((N,), dtype), C: T.Tensor((N // 4,), dtype)):
+    def summed_by_every_fourth(A: T.Tensor((N,), dtype), C: T.Tensor((N // 4,), dtype)):
         with T.Kernel(1, threads=N):
             a = T.alloc_shared((N,), dtype)
             c = T.alloc_local((1,), dtype)
@@ -595,7 +611,33 @@ def summed_while_even(N, trips, dtype):
                     c[0] += a[(tx + 4) % N]
                 C[tx // 4] = c[0]
 
-    return summed_while_even
+    return summed_by_every_fourth
+
+
+def summed_in_two_steps(N, trips, dtype):
+    import tilelang.language as T
+
+    @T.prim_func
+    def summed_in_two_steps(A: T.Tensor((N,), dtype), C: T.Tensor((N // 4,), dtype)):
+        with T.Kernel(1, threads=N):
+            a = T.alloc_shared((N,), dtype)
+            c = T.alloc_local((1,), dtype)
+            tx = T.get_thread_binding()
+            c[0] = 0
+            # All threads run the loop, so that barriers may stand in it, between the conditions.
+            for k in T.serial(trips):
+                if tx % 4 == 0:
+                    a[tx] = A[tx] + k
+                if tx % 4 == 0:
+                    c[0] += a[(tx + 4) % N]
+            if tx % 4 == 0:
+                C[tx // 4] = c[0]
+
+    return summed_in_two_steps
+
+
+def summed_by_some(N, trips, steps, dtype):
+    return (summed_in_two_steps if steps == 2 else summed_by_every_fourth)(N, trips, dtype)
 
 
 def sums_of_neighbours(A, trips):
@@ -656,7 +698,7 @@ def maximum_with_nan(M, N, dtype):
             a = T.alloc_fragment((M, N), dtype)
             c = T.alloc_fragment((M,), dtype)
             T.copy(A, a)
-            T.fill(c, -1)
+            T.fill(c, 200)
             T.reduce_max(a, c, dim=1, clear=False, nan_propagate=True)
             T.copy(c, C)
 
@@ -670,7 +712,7 @@ def some_nan(M, N):
 
 
 def maxima_with_nan(A):
-    return exact(A.amax(1).clamp(min=-1), torch.float16)
+    return exact(A.amax(1).clamp(min=200), torch.float16)
 
 
 # Author's mistakes that go unnoticed until there is a second block.
@@ -693,7 +735,13 @@ def never_cleared(M, N, K, dtype):
     return never_cleared
 
 
-NEVER_CLEARED = bug(2936, never_cleared, product, case("two-blocks", "no first value", M=64, N=128, K=64))
+NEVER_CLEARED = bug(
+    2936,
+    never_cleared,
+    product,
+    case("two-blocks", "no first value", M=64, N=128, K=64),
+    dtypes=IN_FP32,
+)
 
 
 def attention_case(id: str, why: str, causal: bool, **dims: int) -> Case:
@@ -722,6 +770,7 @@ SPECS = (
         product,
         case("stages-1", "one stage", M=64, N=64, K=128, stages=1),
         case("stages-3", "tiles cleared before a pipeline fills them", M=64, N=64, K=128, stages=3),
+        dtypes=IN_FP32,
     ),
     attention(
         864,
@@ -748,8 +797,17 @@ SPECS = (
     bug(
         2305,
         largest_magnitude,
-        magnitude,
-        case("576", "six elements a thread, a tail of a third", F32, N=576, block=768, threads=128),
+        magnitudes,
+        case(
+            "576",
+            "six elements a thread, of which the tail leaves four or five",
+            F32,
+            draw="peaks",
+            N=576,
+            block=768,
+            threads=128,
+        ),
+        draws={"peaks": peak_in_each_column},
     ),
     bug(
         2309,
@@ -758,6 +816,7 @@ SPECS = (
         case("2-4", "tiles shared by pipelines of 2 and 4 stages", M=64, N=64, K=256, first=2, second=4),
         case("3-1", "tiles shared by pipelines of 3 stages and 1", M=64, N=64, K=256, first=3, second=1),
         case("3-3", "tiles shared by pipelines of as many stages", M=64, N=64, K=256, first=3, second=3),
+        dtypes=IN_FP32,
     ),
     bug(
         2381,
@@ -767,12 +826,13 @@ SPECS = (
         gemm_case("k40", "block_k is 8 past a multiple of 16", K=40),
         gemm_case("k56", "block_k is 8 past a multiple of 16", K=56),
         gemm_case("k24-mma", "the same on mma.sync: too few rows for wgmma", M=32, K=24),
+        dtypes=IN_FP32,
     ),
     bug(
         2396,
-        fragment_by_serial_loop,
+        fragment_row_by_row,
         lambda A: exact(A),
-        case("16x16", "a fragment read by every thread", F32, M=16, N=16),
+        case("rows", "a fragment whose rows are read one by one", F32, M=16, N=16),
     ),
     bug(
         2399,
@@ -807,7 +867,7 @@ SPECS = (
         batched_sums,
         sums_of_rows,
         case("2-of-16", "two sums a call", F32, M=32, N=64, threads=128, batch=2),
-        case("4-of-16", "rows of fewer threads than the block", F32, M=32, N=64, threads=128, batch=4),
+        case("4-of-16", "rows of fewer threads than the block", F32, M=64, N=64, threads=128, batch=4),
     ),
     bug(
         2525,
@@ -825,7 +885,11 @@ SPECS = (
         case("1001", "and 233", "float16", N=1001, block=256),
     ),
     bug(
-        2537, gemm, product, gemm_case("n104", "12 warps along 13 columns of tiles", M=16, N=104, threads=384)
+        2537,
+        gemm,
+        product,
+        gemm_case("n104", "12 warps along 13 columns of tiles", M=16, N=104, threads=384),
+        dtypes=IN_FP32,
     ),
     bug(2542, row_sums, sums_of_rows, case("48", "48 threads to a row", F32, M=1, N=48, threads=48)),
     bug(
@@ -840,6 +904,7 @@ SPECS = (
         product,
         gemm_case("k48", "rows of tiles of 96 bytes", K=96, block_k=48, stages=2),
         gemm_case("k80", "rows of tiles of 160 bytes", K=160, block_k=80, stages=2),
+        dtypes=IN_FP32,
     ),
     bug(
         2556,
@@ -857,6 +922,7 @@ SPECS = (
         case("1-3", "one trip, three stages", M=64, N=64, trips=1, stages=3),
         case("2-2", "two trips, two stages", M=64, N=64, trips=2, stages=2),
         case("3-4", "fewer trips than stages", M=64, N=64, trips=3, stages=4),
+        dtypes=IN_FP32,
     ),
     bug(2581, padded_tile, identity, case("pitch-72", "rows of 64 in a tile of 72", M=32, N=64, pitch=72)),
     bug(
@@ -867,6 +933,7 @@ SPECS = (
         gemm_case("n40", "block_n is 8 past a multiple of 16", N=40),
         gemm_case("n56", "block_n is 8 past a multiple of 16", N=56),
         pass_configs=NO_WARP_SPECIALIZATION,
+        dtypes=IN_FP32,
     ),
     bug(
         2576,
@@ -876,21 +943,24 @@ SPECS = (
     ),
     bug(
         2612,
-        summed_while_even,
+        summed_by_some,
         sums_of_neighbours,
-        case("every-4th", "a loop with barriers among every fourth thread", F32, N=128, trips=4),
+        case("every-4th", "a loop of every fourth thread wants barriers", F32, N=128, trips=4, steps=1),
+        case("two-steps", "a loop of all threads, barriers between conditions", F32, N=128, trips=4, steps=2),
     ),
     bug(
         2617,
         gemm_of_fragments,
         product_with_transposed,
         case("both", "both operands in registers", M=64, N=64, K=64, shared_a=0),
+        dtypes=IN_FP32,
     ),
     bug(
         2627,
         gemm_of_fragments,
         product_with_transposed,
         case("b", "the second operand in registers", M=64, N=64, K=64, shared_a=1),
+        dtypes=IN_FP32,
     ),
     bug(
         2638,
@@ -907,6 +977,7 @@ SPECS = (
         case(
             "stages-2", "scratch cleared by all, written by those that compute", M=64, N=64, K=128, stages=2
         ),
+        dtypes=IN_FP32,
     ),
     bug(
         2668,
@@ -915,6 +986,7 @@ SPECS = (
         case("stages-0", "no pipeline", M=64, N=64, trips=4, stages=0),
         case("stages-2", "read, then overwritten, in two stages", M=64, N=64, trips=4, stages=2),
         case("stages-3", "read, then overwritten, in three stages", M=64, N=64, trips=5, stages=3),
+        dtypes=IN_FP32,
     ),
     bug(2669, vectorized_from, identity, case("4-8", "a vector that starts at 4", F32, N=8, start=4)),
     bug(
@@ -931,6 +1003,7 @@ SPECS = (
         lambda A: Reference(A.float().to(torch.float8_e5m2), exact=True),
         case("e5m2", "the type has infinities", F32, draw="special", N=64),
         draws={"special": special},
+        dtypes={"C": "float8_e5m2"},
     ),
     bug(
         2955,
@@ -952,6 +1025,13 @@ SPECS = (
         lambda A, K: exact(A[:, -32:] * 2),
         case("stages-3", "the last tile is used after the loop", M=64, N=64, K=128, stages=3),
         case("stages-1", "one stage", M=64, N=64, K=128, stages=1),
+        dtypes=IN_FP32,
     ),
-    bug(3266, column_maxima, maxima_of_columns, case("32x3", "three columns", F32, M=32, N=3, threads=256)),
+    bug(
+        3266,
+        column_maxima,
+        maxima_of_columns,
+        case("32x3", "three columns", F32, draw="peaks", M=32, N=3, threads=256),
+        draws={"peaks": peak_in_each_row},
+    ),
 )

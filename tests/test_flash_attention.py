@@ -90,6 +90,20 @@ def test_heads_of_a_group_share_their_keys(tilecheck_device: Device) -> None:
         (Schedule(64, 64, 2, 128), case_of(heads=3, kv_heads=2), "sm_90a", {}, "heads=3 is no multiple"),
         (
             Schedule(64, 64, 2, 128),
+            case_of(heads=65536),
+            "sm_90a",
+            {},
+            "heads=65536 exceeds the 65535 blocks",
+        ),
+        (
+            Schedule(64, 64, 2, 128),
+            case_of(batch=65536),
+            "sm_90a",
+            {},
+            "batch=65536 exceeds the 65535 blocks",
+        ),
+        (
+            Schedule(64, 64, 2, 128),
             case_of(head_dim=24),
             "sm_90a",
             {},
@@ -147,6 +161,11 @@ def test_rules_do_not_reach_further_than_their_reason(
     schedule: Schedule, causal: bool, name: str, pass_configs: dict[str, bool]
 ) -> None:
     SPEC.check_schedule(schedule, case_of(causal=causal), arch(name), pass_configs)
+
+
+def test_a_grid_may_be_as_large_as_cuda_allows() -> None:
+    largest = case_of(batch=65535, heads=65535, kv_heads=1, q_len=2**20)
+    SPEC.check_schedule(Schedule(64, 64, 2, 128), largest, arch("sm_90a"))
 
 
 @pytest.mark.parametrize(("q_len", "k_len", "causal"), [(300, 40, True), (129, 200, True), (200, 65, False)])

@@ -10,7 +10,9 @@ tilelang    the versions it fails with, as pip writes them; open at the end unti
 devices     cuda, simulator or both (default: cuda); or codegen: `test` is then a row of code, which has its
             architecture as its end, and the symptom is "compile error" or "landmark"
 arches      architectures it fails on (default: all)
-note        what is known about it
+seen        what came out, and on what; empty where it was not run
+shows       what the generated code, or the compiler's message, shows of the cause
+race        what decides whether it comes out wrong, where that is luck: the test may pass then, too
 """
 
 import sys
@@ -48,7 +50,9 @@ class Known:
     tilelang: str
     devices: tuple[str, ...] = ("cuda",)
     arches: tuple[str, ...] = ()
-    note: str = ""
+    seen: str = ""
+    shows: str = ""
+    race: str = ""
     landmark: str = ""
     versions: SpecifierSet = field(init=False, repr=False, compare=False)
 
@@ -77,6 +81,11 @@ class Known:
             object.__setattr__(self, "versions", SpecifierSet(self.tilelang))
         except InvalidSpecifier as error:
             raise ValueError(f"{where}: versions of TileLang {self.tilelang!r}: {error}") from None
+
+    @property
+    def strict(self) -> bool:
+        """Whether the test must fail: a race may come out right."""
+        return not self.race
 
     def fits(self, row: str, device: str, arch: str, tilelang: str) -> bool:
         """Whether the row is expected to fail on a device and architecture, with a version of TileLang."""

@@ -12,6 +12,11 @@ from tilecheck.arches import Arch
 from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, call_by_name
 from tilecheck.tracing import tracing
 
+
+class WrongDType(ValueError):
+    """A program declares a tensor with another element type than its case and spec say."""
+
+
 Role = Literal["input", "output", "inout", "scalar"]
 
 
@@ -79,7 +84,8 @@ def build_program(
     pass_configs: options of TileLang's passes, set beside those of the spec.
 
     Raises ValueError for an illegal schedule, and where the author's functions do not fit together: a
-    parameter nobody gives, a program that is no PrimFunc, a symbolic size without a value, no output.
+    parameter nobody gives, a program that is no PrimFunc, a symbolic size without a value, no output, a
+    tensor that is not of the case's element type (WrongDType).
     """
     if schedule is None:
         schedule = spec.schedule_for(case, arch)
@@ -87,13 +93,15 @@ def build_program(
     names = spec.names(case, arch, schedule, pass_configs)
     with tracing():
         prim_func, own_configs = _trace(spec, names)
+    parameters = _parameters(spec, prim_func, {**case.dims, **case.flags})
+    _check_dtypes(spec, case, parameters, names)
     return Program(
         spec=spec,
         case=case,
         arch=arch,
         schedule=schedule,
         prim_func=prim_func,
-        parameters=_parameters(spec, prim_func, {**case.dims, **case.flags}),
+        parameters=parameters,
         pass_configs={**own_configs, **names[PASS_CONFIGS]},
     )
 
@@ -146,11 +154,38 @@ def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> t
     if not any(p.role in ("output", "inout") for p in parameters):
         raise ValueError(f"kernel {spec.name!r}: the program writes none of {[p.name for p in parameters]}")
     known = {p.name for p in parameters}
-    if unknown := sorted({*(spec.outputs or ()), *spec.zeroed} - known):
+    if unknown := sorted({*(spec.outputs or ()), *spec.zeroed, *spec.dtypes} - known):
         raise ValueError(
             f"kernel {spec.name!r}: {', '.join(unknown)} is no parameter; there are {sorted(known)}"
         )
     return tuple(parameters)
+
+
+def _check_dtypes(
+    spec: KernelSpec, case: Case, parameters: tuple[Parameter, ...], names: Mapping[str, Any]
+) -> None:
+    for parameter in parameters:
+        name, dtype = parameter.name, parameter.dtype
+        if parameter.role == "scalar":
+            continue
+        if name in spec.dtypes:
+            stated = spec.dtypes[name]
+            wanted = stated if isinstance(stated, str) else call_by_name(stated, names)
+            if dtype != wanted:
+                raise WrongDType(
+                    f"kernel {spec.name!r}: {name} is {dtype} in case {case.id!r}; the spec's `dtypes` say "
+                    f"{wanted}"
+                )
+        elif dtype != case.dtype and (_counts(case.dtype) or not _counts(dtype)):
+            raise WrongDType(
+                f"kernel {spec.name!r}: {name} is {dtype}, and case {case.id!r} is {case.dtype}; where that "
+                f"is meant, the spec says so: dtypes={{{name!r}: {dtype!r}}}"
+            )
+
+
+def _counts(dtype: str) -> bool:
+    """Whether it is a type of integers or booleans: of indices, masks, codes."""
+    return dtype.startswith(("int", "uint", "bool"))
 
 
 def _parameter_name(handle: str, buffer: str) -> str:

@@ -5,10 +5,11 @@ where it is made: a wrong spec is a ValueError that carries the values, never a 
 check.
 
 **One calling rule.** Every function an author gives (`program`, `reference`, `cost`, `default_schedule`,
-`legal`, a draw, a vendor) is called by *parameter name*. It may ask for each of the case's dims and flags by
-its name, for `dtype`, `case`, `arch`, `schedule`, for each field of the schedule, and for `pass_configs`, the
-options of TileLang's passes that the spec and the check set; `reference`, draws and vendors also for the
-kernel's tensors, by the names they have in the program. What it does not ask for, it does not get.
+`legal`, a draw, a vendor, an element type) is called by *parameter name*. It may ask for each of the case's
+dims and flags by its name, for `dtype`, `case`, `arch`, `schedule`, for each field of the schedule, and for
+`pass_configs`, the options of TileLang's passes that the spec and the check set; `reference`, draws and
+vendors also for the kernel's tensors, by the names they have in the program. What it does not ask for, it
+does not get.
 """
 
 import dataclasses
@@ -171,6 +172,9 @@ class KernelSpec:
     vendor: what a user would call instead, by name, each returning the output.
     outputs: names of the tensors the kernel writes, where they are not those the program stores to.
     zeroed: outputs that the caller has to clear before the launch (the target of atomics).
+    dtypes: element types of the tensors that do not have the case's (an output kept in float32), by tensor:
+        a name, or a function that returns one. A tensor of another type is an error, since its bound would
+        be another; only integers and booleans beside a floating-point case (indices, masks) need no entry.
     arches: names of the architectures that the kernel claims.
     pass_configs: options of TileLang's compiler passes.
     grid: values to try for fields of the schedule, by name, and for "pass_configs", whose values are options
@@ -194,6 +198,7 @@ class KernelSpec:
     vendor: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     outputs: tuple[str, ...] | None = None
     zeroed: tuple[str, ...] = ()
+    dtypes: Mapping[str, str | Callable[..., str]] = field(default_factory=dict)
     arches: tuple[str, ...] = tuple(ARCHES)
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -211,7 +216,7 @@ class KernelSpec:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.outputs is not None:
             object.__setattr__(self, "outputs", tuple(self.outputs))
-        for name in ("draws", "vendor", "pass_configs"):
+        for name in ("draws", "vendor", "dtypes", "pass_configs"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         self._check_functions(where)
         self._check_cases(where)
@@ -231,6 +236,9 @@ class KernelSpec:
         for name, function in given.items():
             if not callable(function):
                 raise ValueError(f"{where}: {name} is not callable: {function!r}")
+        for name, dtype in self.dtypes.items():
+            if not isinstance(dtype, str) and not callable(dtype):
+                raise ValueError(f"{where}: dtype of {name} is {dtype!r}, no name and no function")
         if self.legal is not None and self.default_schedule is None:
             raise ValueError(f"{where}: `legal` judges schedules, but there is no `default_schedule`")
 

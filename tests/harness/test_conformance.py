@@ -12,6 +12,7 @@ import torch
 from tilecheck.arches import arch
 from tilecheck.conformance import Mismatch, check
 from tilecheck.conformance import run as outputs_of
+from tilecheck.program import WrongDType, build_program
 from tilecheck.simulator import SimulationError, Unsupported
 from tilecheck.spec import Case, KernelSpec, Reference, Term
 
@@ -240,6 +241,77 @@ def test_an_illegal_schedule_is_refused_before_the_launch():
         check(spec, spec.cases[0], device, seed=0, schedule=Schedule(256))
     assert device.launches == 0
     assert check(spec, spec.cases[0], device, seed=0, schedule=Schedule(32)).schedule == "Schedule(block=32)"
+
+
+def typed(n, a, c):
+    @T.prim_func
+    def program(A: T.Tensor((n,), a), C: T.Tensor((n,), c)):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(n):
+                C[i] = A[i]
+
+    return program
+
+
+def typed_spec(dtype, a, c, **kwargs):
+    case = Case("some", {"n": 128}, dtype, {"a": a, "c": c}, why="types")
+    return KernelSpec("typed", typed, lambda A: A, (case,), **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "a", "c", "told"),
+    [
+        (
+            "float16",
+            "float16",
+            "float32",
+            r"C is float32, and case 'some' is float16;.*dtypes={'C': 'float32'}",
+        ),
+        ("float32", "float32", "float16", "C is float16, and case 'some' is float32"),
+        ("float16", "float16", "bfloat16", "C is bfloat16"),
+        ("float16", "float32", "float16", "A is float32"),
+        ("int8", "int8", "int32", "C is int32"),
+        ("int8", "float32", "int8", "A is float32"),
+    ],
+)
+def test_a_tensor_of_another_type_than_the_case_is_refused(dtype, a, c, told):
+    spec = typed_spec(dtype, a, c)
+    device = Device(lambda A, C: C.copy_(A))
+    with pytest.raises(WrongDType, match=told):
+        check(spec, spec.cases[0], device, seed=0)
+    assert device.launches == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "a", "c", "dtypes"),
+    [
+        ("float16", "float16", "float32", {"C": "float32"}),
+        ("float16", "float16", "float32", {"C": lambda c: c}),
+        ("int8", "int8", "int32", {"C": "int32"}),
+        ("float8_e4m3fn", "bfloat16", "float8_e4m3fn", {"A": "bfloat16"}),
+        # Indices and masks beside floats.
+        ("float16", "float16", "int32", {}),
+        ("float16", "uint8", "float16", {}),
+    ],
+)
+def test_another_type_may_be_meant(dtype, a, c, dtypes):
+    spec = typed_spec(dtype, a, c, dtypes=dtypes)
+    program = build_program(spec, spec.cases[0], arch("sm_90a"))
+    assert (program["A"].dtype, program["C"].dtype) == (a, c)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "told"),
+    [
+        ({"C": "float64"}, "C is float32 in case 'some'; the spec's `dtypes` say float64"),
+        ({"C": lambda a: a}, "C is float32 in case 'some'; the spec's `dtypes` say float16"),
+        ({"C": "float32", "D": "float32"}, "D is no parameter"),
+    ],
+)
+def test_types_that_a_spec_states_are_checked(dtypes, told):
+    spec = typed_spec("float16", "float16", "float32", dtypes=dtypes)
+    with pytest.raises(ValueError, match=told):
+        build_program(spec, spec.cases[0], arch("sm_90a"))
 
 
 def test_pass_options_reach_legal_program_and_message():

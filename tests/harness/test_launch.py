@@ -167,7 +167,9 @@ def test_error_that_costs_the_context_stops_later_launches(monkeypatch: pytest.M
 
 
 def test_compiler_message_is_cut_to_its_gist(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise = RuntimeError("#include <x.h>\nint a;\nkernel.cu(3): error: identifier 'b' is undefined\nmore")
+    noise = RuntimeError(
+        "Compilation error:\n#include <x.h>\nint a;\nkernel.cu(3): error: identifier 'b' is undefined\nmore"
+    )
     monkeypatch.setattr(tilelang, "compile", raising(noise))
     with pytest.raises(
         CompileError, match=r"fake-row: does not compile for sm_90a: .*identifier 'b' is undefined"

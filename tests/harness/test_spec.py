@@ -86,6 +86,7 @@ def test_per_dtype_names_each_row():
         ({"reference": None}, "reference is not callable: None"),
         ({"draws": {"spike": 3}}, "draw 'spike' is not callable: 3"),
         ({"vendor": {"torch": 3}}, "vendor 'torch' is not callable: 3"),
+        ({"dtypes": {"C": 32}}, "dtype of C is 32, no name and no function"),
         ({"legal": refuse_large}, "there is no `default_schedule`"),
         ({"cost": lambda m: m}, "cost of case 'square' is 4, not a Cost"),
         ({"cost": lambda k: Cost(k, k)}, "asks for k, which is not known here; known: m, n, dtype, case"),

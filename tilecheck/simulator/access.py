@@ -18,12 +18,12 @@ from torch import Tensor
 
 from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import (
-    OWNER_OF_ATOMICS,
     Array,
     folded,
     foreign_to,
     joined_by,
     mark_written,
+    updated_by,
     write_memory,
 )
 from tilecheck.simulator.state import State
@@ -297,7 +297,16 @@ class Access:
             bad = array.by_element(~storage.written[array.entries(flat)]) & chosen
             self._check_written(s, array, bad, index)
         if storage.owner is not None:
-            storage.owner[array.entries(flat[chosen])] = OWNER_OF_ATOMICS
+            entries = array.entries(flat[chosen])
+            owners = storage.owner[entries]
+            if not storage.ordered_by_program and bool(foreign_to(s.block, owners).any()):
+                s.findings.add(
+                    "race",
+                    self.location,
+                    self.name,
+                    f"{s.where} updates elements of {self.name} that another block of the same launch writes",
+                )
+            storage.owner[entries] = updated_by(s.block, storage, owners)
         return array, flat, chosen
 
     def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
@@ -382,7 +391,7 @@ def offsets(index: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
     return flat
 
 
-def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...], name: str) -> Any:
+def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...]) -> Any:
     """The cell that all lanes name; None if out of range."""
     cell = tuple(int(i(s)) for i in indices)
     return cell if all(0 <= c < n for c, n in zip(cell, shape, strict=True)) else None

@@ -201,7 +201,7 @@ def _load_register(t: Translator, node: Any, slot: int) -> Closure:
 
     def evaluate(s: State) -> Value:
         registers = s.memory[slot]
-        cell = registers_index(s, indices, registers.shape, name)
+        cell = registers_index(s, indices, registers.shape)
         if cell is None:
             at = ", ".join(str(int(i(s))) for i in indices)
             s.findings.add(

@@ -24,6 +24,16 @@ _NEEDS_THREADS = (
 _WRITTEN_OUT = ("tl.tileop.copy", "tl.tileop.fill", "tl.tileop.reduce")
 """Tile operators that are translated as loops over elements where an operand is a thread's own."""
 
+_UPDATES = (
+    *("tl.atomic_add_elem_op", "tl.atomic_max_elem_op", "tl.atomic_min_elem_op", "tl.atomic_or_elem_op"),
+    *("tl.atomic_addx2_elem_op", "tl.atomic_addx4_elem_op"),
+    *("tl.tileop.atomicadd", "tl.tileop.atomicmax", "tl.tileop.atomicmin"),
+)
+"""Atomics that tell their block nothing: they give back no value."""
+
+_WITHIN_A_BLOCK = ("tl.fence_proxy_async", "tl.warpgroup_fence_operand")
+"""Fences that order what threads of one block see."""
+
 
 @dataclass
 class Launch:
@@ -32,8 +42,7 @@ class Launch:
     parallel_depth: levels of the deepest nest of parallel loops.
     register_data: data variables of the `local` buffers that can be held as cells.
     private_data: those of the others, of which each thread has an array.
-    synchronises: blocks may wait for each other (atomics, fences), so that reading another's result is no
-    race.
+    synchronises: a block may learn that another has come so far, so that reading its result is no race.
     """
 
     threads: tuple[tuple[int, int], ...] = ()
@@ -76,7 +85,7 @@ def read_launch(body: Any) -> Launch:
             extents[i] = max(extents[i], int(n))
         own_data |= {b.data for b in block.alloc_buffers if b.scope() in ("local", "local.var")}
     names = {_call_name(call) for call in nodes["Call"]}
-    launch.synchronises = any("atomic" in n or "fence" in n or "sync_grid" in n for n in names)
+    launch.synchronises = _may_order_blocks(nodes)
     used = bound_by_loops.union(nodes["Var"])
     lanes = {i for var, i in thread_vars.items() if var in used}
     if any(n.startswith(_NEEDS_THREADS) for n in names) or _every_thread_updates(body, names):
@@ -87,6 +96,33 @@ def read_launch(body: Any) -> Launch:
         launch.register_data = _held_as_cells(nodes, own_data, set(thread_vars))
         launch.private_data = own_data - launch.register_data if launch.threads else set()
     return launch
+
+
+def _may_order_blocks(nodes: dict[str, list[Any]]) -> bool:
+    """Whether a block can learn that others have come so far: by a fence, by what an atomic gives back, or by
+    reading a tensor that atomics update. Sums that are only added up order nothing.
+    """
+    updated = []
+    for call in nodes["Call"]:
+        name = _call_name(call)
+        if "sync_grid" in name or ("fence" in name and name not in _WITHIN_A_BLOCK):
+            return True
+        if "atomic" in name:
+            target = _target_of_atomic(call, name)
+            if target is None or (target.buffer.scope() == "global" and name not in _UPDATES):
+                return True
+            updated.append(target)
+    data = {load.buffer.data for load in updated if load.buffer.scope() == "global"}
+    return any(
+        load.buffer.data in data and not any(load.same_as(target) for target in updated)
+        for load in nodes["BufferLoad"]
+    )
+
+
+def _target_of_atomic(call: Any, name: str) -> Any | None:
+    """The load that stands for what an atomic updates; None where it is given in another form."""
+    operand = call.args[1 if name.startswith("tl.tileop.") else 0]
+    return operand.args[0] if _call_name(operand) in ("tl.region", "tl.access_ptr") else None
 
 
 def _nodes_by_class(body: Any) -> dict[str, list[Any]]:

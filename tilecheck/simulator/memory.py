@@ -15,7 +15,7 @@ from tilecheck.simulator.values import Value, is_float, memory_dtype, store_form
 
 _NOBODY = 0
 _SEVERAL = -2
-OWNER_OF_ATOMICS = -1
+_ATOMICS = -1
 """Owner of an element that atomics updated: any number of blocks may."""
 
 
@@ -28,8 +28,7 @@ class Storage:
     owner: flat, None except for global outputs: number of the block that wrote the element in this launch.
     reader: flat, like owner: the block that read it, or that several did.
     ever: flat, like owner: written in any launch.
-    ordered_by_program: blocks wait for each other (atomics, fences), so that reading another's result is no
-    race.
+    ordered_by_program: a block may learn that another has come so far, so that reading its result is no race.
     unit: bytes that one entry of these tensors speaks for: the smallest element of all views of the memory.
     """
 
@@ -177,6 +176,15 @@ def mark_written(
 def foreign_to(block: int, entries: Tensor) -> Tensor:
     """Entries of an owner or reader shadow that name another block, or several."""
     return (entries == _SEVERAL) | ((entries > 0) & (entries != block))
+
+
+def updated_by(block: int, storage: Storage, owners: Tensor) -> Tensor:
+    """Entries of an owner shadow after an atomic of `block`. What the block itself stored there before stays
+    its own, since no other may update that without knowing that it is there.
+    """
+    if storage.ordered_by_program:
+        return torch.full_like(owners, _ATOMICS)
+    return torch.where(owners == block, block, _ATOMICS).to(owners.dtype)
 
 
 def joined_by(block: int, readers: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from tilecheck.simulator.access import Closure
 from tilecheck.simulator.element_loops import copy_by_element, fill_by_element, reduce_by_element
 from tilecheck.simulator.findings import Location, Unsupported
-from tilecheck.simulator.memory import OWNER_OF_ATOMICS, Array, foreign_to, joined_by
+from tilecheck.simulator.memory import Array, foreign_to, joined_by, updated_by
 from tilecheck.simulator.state import State
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
 from tilecheck.simulator.values import (
@@ -123,10 +123,11 @@ def read_box(
     extents: Sequence[int],
     location: Location,
     outside: Value = 0,
+    atomic: bool = False,
 ) -> Tensor:
-    """Values of a box; outside the buffer they are `outside`."""
+    """Values of a box; outside the buffer they are `outside`.  atomic: for an update that others may make."""
     if _inside(array, minima, extents):
-        return _read_inside(s, array, minima, extents, location)
+        return _read_inside(s, array, minima, extents, location, atomic)
     if not array.is_global:
         _report_range(s, array, minima, extents, location)
     low, high = _clip(array, minima, extents)
@@ -136,12 +137,12 @@ def read_box(
         first = [m + a for m, a in zip(minima, low, strict=True)]
         size = [b - a for a, b in zip(low, high, strict=True)]
         part = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
-        result[part] = _read_inside(s, array, first, size, location)
+        result[part] = _read_inside(s, array, first, size, location, atomic)
     return result
 
 
 def _read_inside(
-    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location
+    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location, atomic: bool
 ) -> Tensor:
     offset = sum(m * stride for m, stride in zip(minima, array.strides, strict=True))
     size = tuple(extents)
@@ -167,7 +168,7 @@ def _read_inside(
                 array.name,
                 f"{s.where} reads elements of {array.name} that another block of the same launch writes",
             )
-    if storage.reader is not None:
+    if storage.reader is not None and not atomic:
         reader = array.shadow(storage.reader, size, array.strides, offset)
         reader.copy_(joined_by(s.block, reader))
     value = array.values(size, array.strides, offset)
@@ -181,10 +182,10 @@ def write_box(
     extents: Sequence[int],
     value: Tensor,
     location: Location,
-    owner: int | None = None,
+    atomic: bool = False,
 ) -> None:
     """Stores `value` (of the box's shape, or one that broadcasts to it) into a box; what is outside is
-    dropped.
+    dropped.  atomic: an update that others may make, too.
     """
     if not _inside(array, minima, extents):
         if not array.is_global:
@@ -200,14 +201,17 @@ def write_box(
     storage = array.storage
     if storage.owner is not None:
         mine = array.shadow(storage.owner, size, array.strides, offset)
-        if owner is None and bool(((mine > 0) & (mine != s.block)).any()):
+        if not atomic and bool(((mine > 0) & (mine != s.block)).any()):
             s.findings.add(
                 "conflicting writes",
                 location,
                 array.name,
                 f"{s.where} writes elements of {array.name} that another block of the same launch wrote",
             )
-        mine.fill_(s.block if owner is None else owner)
+        if atomic:
+            mine.copy_(updated_by(s.block, storage, mine))
+        else:
+            mine.fill_(s.block)
     if storage.reader is not None:
         reader = array.shadow(storage.reader, size, array.strides, offset)
         if bool(foreign_to(s.block, reader).any()):
@@ -578,9 +582,9 @@ def _tile_atomic(t: Translator, node: Any) -> Closure:
         else:
             assert scalar is not None
             value = torch.as_tensor(scalar(s)).to(value_dtype(target.dtype)).expand(extents)
-        old = read_box(s, target.array(s), minima, extents, target.location)
+        old = read_box(s, target.array(s), minima, extents, target.location, atomic=True)
         write_box(
-            s, target.array(s), minima, extents, combine(old, value, kind), target.location, OWNER_OF_ATOMICS
+            s, target.array(s), minima, extents, combine(old, value, kind), target.location, atomic=True
         )
 
     return tile_operator(t, run, "an atomic on a tile")

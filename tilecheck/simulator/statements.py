@@ -134,7 +134,7 @@ def _store_register(t: Translator, node: Any, slot: int, value: Closure) -> Clos
 
     def run(s: State) -> None:
         registers: Registers = s.memory[slot]
-        cell = registers_index(s, indices, registers.shape, name)
+        cell = registers_index(s, indices, registers.shape)
         if cell is None:
             at = ", ".join(str(int(i(s))) for i in indices)
             s.findings.add(
@@ -181,7 +181,7 @@ def _for(t: Translator, node: Any) -> Closure:
 
     tag = str(node.thread_binding.thread_tag) if node.thread_binding is not None else ""
     if tag.startswith("blockIdx"):
-        return _grid(t, node, "xyz".index(tag[-1]))
+        return _grid(t, node)
     if tag in THREAD_TAGS:
         return _thread_loop(t, node, THREAD_TAGS.index(tag))
     if tag:
@@ -368,38 +368,32 @@ def _thread_loop(t: Translator, node: Any, index: int) -> Closure:
 
 @handles(CALLS, "tl.loop_break", "tirx.break_loop")
 def _break(t: Translator, node: Any) -> Closure:
-    def run(s: State) -> None:
-        if s.mask is None:
-            raise Break
-        s.broken = either(s.broken, s.mask)
-        s.mask = torch.zeros_like(s.mask)
-
-    return run
+    return _left("broken", Break)
 
 
 @handles(CALLS, "tirx.continue_loop")
 def _continue(t: Translator, node: Any) -> Closure:
-    def run(s: State) -> None:
-        if s.mask is None:
-            raise Continue
-        s.continued = either(s.continued, s.mask)
-        s.mask = torch.zeros_like(s.mask)
-
-    return run
+    return _left("continued", Continue)
 
 
 @handles(CALLS, "tirx.thread_return")
 def _return(t: Translator, node: Any) -> Closure:
+    return _left("returned", Return)
+
+
+def _left(kept: str, way: type[Exception]) -> Closure:
+    """The active lanes leave, `kept` in the state's field of this name; `way` if all of them do."""
+
     def run(s: State) -> None:
         if s.mask is None:
-            raise Return
-        s.returned = either(s.returned, s.mask)
+            raise way
+        setattr(s, kept, either(getattr(s, kept), s.mask))
         s.mask = torch.zeros_like(s.mask)
 
     return run
 
 
-def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
+def _grid(t: Translator, node: Any) -> Closure:
     """Blocks run one after the other; each starts with memory that nothing has written."""
     start, extent = t.expr(node.min), t.expr(node.extent)
     slot = t.define(node.loop_var)
@@ -451,7 +445,6 @@ def _grid(t: Translator, node: Any, coordinate: int) -> Closure:
                 if isinstance(memory, Array):
                     memory.storage.end_launch()
 
-    del coordinate
     return run
 
 

@@ -144,9 +144,6 @@ class Translator:
     def variable_count(self) -> int:
         return len(self._slots)
 
-    def slot_of(self, var: Any) -> int:
-        return self._slots[var]
-
     def buffer(self, buffer: Any) -> int:
         """The slot of a buffer; views of one memory have slots of their own."""
         if buffer not in self._buffers:

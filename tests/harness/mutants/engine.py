@@ -23,6 +23,7 @@ from tilecheck.arches import Arch
 from tilecheck.conformance import Mismatch, check
 from tilecheck.device import Device, DeviceError
 from tilecheck.plugin.limits import too_large
+from tilecheck.program import WrongDType
 from tilecheck.schedules import Grid, Variant
 from tilecheck.simulator import SimulationError, Unsupported
 from tilecheck.spec import Case, KernelSpec
@@ -206,7 +207,7 @@ class Result:
     """What one row says of a kernel.
 
     caught_by: the checks that reject it: "value", "NaN pattern", "unwritten", "guard band", "input changed",
-        "launch" (it failed on the GPU), or the kinds of the simulator's findings. Empty: it passes.
+        "dtype", "launch" (it failed on the GPU), or the kinds of the simulator's findings. Empty: it passes.
     unusable: why there is no verdict: the program does not trace, compile, or simulate.
     """
 
@@ -225,6 +226,8 @@ def try_row(spec: KernelSpec, row: Row, device: Device, seed: int = 0) -> Result
     except Mismatch as mismatch:
         kinds = dict.fromkeys(watched.found or _reasons(mismatch))
         return Result(row.id, tuple(kinds), str(mismatch))
+    except WrongDType as error:
+        return Result(row.id, ("dtype",), str(error))
     except Unsupported as error:
         return Result(row.id, unusable=str(error))
     except DeviceError as error:

@@ -14,6 +14,19 @@ TRIPS = "T.ceildiv(K, block_k), num_stages"
 GRID = "T.Kernel(T.ceildiv(N, block_n), T.ceildiv(M, block_m), threads=threads) as (bx, by)"
 
 MUTANTS = (
+    # The element type of the output.
+    _mutant(
+        id="output-wider",
+        why="C is float32 where the case says less",
+        changes={"C: T.Tensor((M, N), dtype)": 'C: T.Tensor((M, N), "float32")'},
+        first=("n-over-fp16",),
+    ),
+    _mutant(
+        id="output-narrower",
+        why="C is bfloat16 whatever the case says",
+        changes={"C: T.Tensor((M, N), dtype)": 'C: T.Tensor((M, N), "bfloat16")'},
+        first=("one-tile-fp32",),
+    ),
     # The grid and the place of a tile.
     _mutant(
         id="grid-n-rounded-down",

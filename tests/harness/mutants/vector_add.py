@@ -237,6 +237,19 @@ for i in T.Parallel(block):
         first=("power-fp32", "prime-fp16", "million-odd-fp16", "2e20-fp32"),
         unseen="barriers between threads",
     ),
+    # Element types: every bound is that of the type which the case says.
+    _mutant(
+        id="output-wider",
+        why="C is float32 where the case says less",
+        changes={"C: T.Tensor((N,), dtype)": 'C: T.Tensor((N,), "float32")'},
+        first=("prime-fp16",),
+    ),
+    _mutant(
+        id="input-wider",
+        why="B is float32 where the case says less",
+        changes={"B: T.Tensor((N,), dtype)": 'B: T.Tensor((N,), "float32")'},
+        first=("prime-fp16",),
+    ),
     _mutant(
         id="fast-math",
         why="denormal sums are flushed to 0",

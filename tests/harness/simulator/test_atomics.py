@@ -4,7 +4,7 @@ import pytest
 import tilelang.language as T
 import torch
 
-from tilecheck.simulator import simulate
+from tilecheck.simulator import SimulationError, simulate
 
 
 def test_a_histogram_by_atomic_add_in_a_parallel_loop():
@@ -246,3 +246,98 @@ def test_the_last_block_to_finish_combines():
     )
     simulate(main, [a, parts, done, b])
     torch.testing.assert_close(b[0], a.sum())
+
+
+@pytest.mark.parametrize("counted", ["global", "shared"])
+def test_an_atomic_elsewhere_does_not_order_what_blocks_read(blames, counted):
+    @T.prim_func
+    def main(
+        A: T.Tensor((4,), "float32"),
+        count: T.Tensor((1,), "int32"),
+        B: T.Tensor((4,), "float32"),
+        C: T.Tensor((4,), "float32"),
+    ):
+        with T.Kernel(4, threads=32) as bx:
+            own = T.alloc_shared((1,), "int32")
+            T.clear(own)
+            for i in T.Parallel(1):
+                B[bx] = A[bx]
+                if counted == "global":
+                    T.atomic_add(count[i], 1)
+                else:
+                    T.atomic_add(own[i], 1)
+            for i in T.Parallel(1):
+                C[bx] = B[T.max(bx - 1, i)]  # blamed
+
+    tensors = [torch.randn(4), torch.zeros(1, dtype=torch.int32), torch.zeros(4), torch.zeros(4)]
+    blames(main, tensors, "race", "reads elements of B that another block")
+
+
+def test_an_atomic_elsewhere_does_not_allow_a_double_write(blames):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), total: T.Tensor((1,), "float32"), B: T.Tensor((3,), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            for i in T.Parallel(1):
+                T.atomic_add(total[i], A[bx])
+                B[T.min(bx, i + 2)] = A[bx]  # blamed
+
+    blames(main, [torch.randn(4), torch.zeros(1), torch.zeros(3)], "conflicting writes", "another block")
+
+
+@pytest.mark.parametrize("form", ["element", "tile"])
+def test_one_block_clears_what_all_add_to(blames, form):
+    @T.prim_func
+    def element(A: T.Tensor((4, 8), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            for i in T.Parallel(8):
+                if bx == 0:
+                    B[i] = 0
+                T.atomic_add(B[i], A[bx, i])  # blamed
+
+    @T.prim_func
+    def tile(A: T.Tensor((4, 8), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            row = T.alloc_fragment((8,), "float32")
+            T.copy(A[bx, 0:8], row)
+            for i in T.Parallel(8):
+                if bx == 0:
+                    B[i] = 0
+            T.atomic_add(B, row)
+
+    if form == "element":
+        blames(
+            element, [torch.randn(4, 8), torch.zeros(8)], "race", "another block of the same launch writes"
+        )
+    else:
+        with pytest.raises(SimulationError, match=r"race: .* B that another block of the same launch writes"):
+            simulate(tile, [torch.randn(4, 8), torch.zeros(8)])
+
+
+def test_a_block_may_clear_what_it_alone_adds_to():
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            for _ in T.Parallel(1):
+                B[bx] = 0
+            for i in T.Parallel(8):
+                T.atomic_add(B[bx], A[bx, i])
+
+    a, b = torch.randn(4, 8), torch.full((4,), float("nan"))
+    simulate(main, [a, b])
+    torch.testing.assert_close(b, a.sum(1))
+
+
+def test_a_counter_that_is_read_may_order_blocks():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), done: T.Tensor((1,), "int32"), B: T.Tensor((5,), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            tx = T.get_thread_binding()
+            if tx == 0:
+                B[bx] = A[bx]
+                T.atomic_add(done[0], 1)
+                if bx == 3 and done[0] == 4:
+                    B[4] = B[0] + B[1] + B[2] + B[3]
+
+    a, done, b = torch.randn(4), torch.zeros(1, dtype=torch.int32), torch.zeros(5)
+    simulate(main, [a, done, b])
+    torch.testing.assert_close(b[4], a.sum())
