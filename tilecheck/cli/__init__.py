@@ -18,6 +18,7 @@ from tilecheck.near import did_you_mean
 COMMANDS = {
     "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
+    "ab": "time the kernels of two commits, or two versions of TileLang, in turn",
     "diff-codegen": "say what changes in the compiled code from one TileLang, or file of facts, to another",
 }
 """Each command with its line of help."""
