@@ -203,20 +203,22 @@ exp2 is what ends the range, which flushes fp32's subnormals to zero."""
 def reference(Q, K, V, causal, dtype):
     value, cast, small, moved = (torch.empty_like(Q) for _ in range(4))
     free = torch.zeros_like(Q, dtype=torch.bool)
-    group = Q.shape[1] // K.shape[1]
-    # Head by head: the scores of one fit in memory, those of all may not.
-    for b, h in itertools.product(range(Q.shape[0]), range(Q.shape[1])):
-        v = V[b, h // group]
-        weights, exponent_error, hidden, overflow = _weights(Q[b, h], K[b, h // group], causal)
-        free[b, h] = overflow
-        value[b, h] = weights @ v
-        cast[b, h] = weights @ v.abs()
-        small[b, h] = weights.amax(1, keepdim=True) * ((~hidden).to(v.dtype) @ v.abs())
+    (batch, heads, q_len, _), k_len = Q.shape, K.shape[2]
+    # Some queries of one head at a time: their scores fit in memory, those of all may not.
+    for b, h, first in itertools.product(range(batch), range(heads), range(0, q_len, QUERIES)):
+        at = b, h, slice(first, first + QUERIES)
+        k, v = (x[b, h // (heads // x.shape[1])] for x in (K, V))
+        last = first + k_len - q_len if causal else k_len
+        weights, exponent_error, hidden, overflow = _weights(Q[at], k, last)
+        free[at] = overflow
+        value[at] = weights @ v
+        cast[at] = weights @ v.abs()
+        small[at] = weights.amax(1, keepdim=True) * ((~hidden).to(v.dtype) @ v.abs())
         weight_error = (weights * torch.expm1(exponent_error)).clamp_(max=1.0)
-        moved[b, h] = weight_error @ v.abs() + weight_error.sum(1, keepdim=True) * cast[b, h]
+        moved[at] = weight_error @ v.abs() + weight_error.sum(1, keepdim=True) * cast[at]
         if not v.isfinite().all():
             # 0 * inf is NaN in a tile that is computed and nothing in one that is skipped.
-            free[b, h] |= (weights < 2.0**-24).to(v.dtype) @ (~v.isfinite()).to(v.dtype) > 0
+            free[at] |= (weights < 2.0**-24).to(v.dtype) @ (~v.isfinite()).to(v.dtype) > 0
     steps = K.shape[2] / 16 + 4
     terms = (
         Term(f"weights rounded to {dtype}", element(dtype).unit, cast),
@@ -227,16 +229,21 @@ def reference(Q, K, V, causal, dtype):
     return Reference(value, terms, open=free)
 
 
-def _weights(q, k, causal):
-    """Of one head, each (q_len, k_len): normalised weights, the error of their exponents, what is hidden.
+QUERIES = 4096
+"""How many the reference takes at a time: with 16384 keys, a float64 for each pair is half a gibibyte."""
 
-    And (q_len, 1): where a score may pass the largest fp32 number on the way.
+
+def _weights(q, k, last):
+    """Of queries and keys of one head, for each pair: normalised weight, the error of its exponent, whether
+    it is hidden, as keys past number `last` are from the first query, and one more from each after it.
+
+    And for each query: whether a score may pass the largest fp32 number on the way.
     """
-    (q_len, head_dim), k_len = q.shape, k.shape[0]
+    head_dim = q.shape[1]
     scale = head_dim**-0.5
-    query = torch.arange(q_len, device=q.device)[:, None]
-    key = torch.arange(k_len, device=q.device)
-    hidden = key - query > (k_len - q_len if causal else k_len)
+    query = torch.arange(q.shape[0], device=q.device)[:, None]
+    key = torch.arange(k.shape[0], device=q.device)
+    hidden = key - query > last
     scores = (q @ k.T * scale).masked_fill_(hidden, -math.inf)
     top = scores.amax(1, keepdim=True)
     top = top.masked_fill(top == -math.inf, 0.0)
@@ -408,6 +415,32 @@ CASES = (
     *rows(F16, "model-1x64x2048", _dims(2048, None, 128, 1, 64), "model shape, many heads", FULL),
     *rows(F16, "model-1x64x2048-causal", _dims(2048, None, 128, 1, 64), "model shape, many heads", CAUSAL),
     *rows(B16, "llama8b-8k-causal", _dims(8192, None, 128, 1, 32, 8), "Llama-3-8B, whole context", CAUSAL),
+    *rows(F16, "dim-64-2k", _dims(2048, None, 64, 8, 16), "16384 tokens in 8 sequences", FULL),
+    *rows(F16, "dim-64-2k-causal", _dims(2048, None, 64, 8, 16), "16384 tokens in 8 sequences", CAUSAL),
+    *rows(F16, "dim-64-4k", _dims(4096, None, 64, 4, 16), "16384 tokens in 4 sequences", FULL),
+    *rows(F16, "dim-64-4k-causal", _dims(4096, None, 64, 4, 16), "16384 tokens in 4 sequences", CAUSAL),
+    *rows(F16, "dim-64-8k", _dims(8192, None, 64, 2, 16), "16384 tokens in 2 sequences", FULL),
+    *rows(F16, "dim-64-8k-causal", _dims(8192, None, 64, 2, 16), "16384 tokens in 2 sequences", CAUSAL),
+    *rows(F16, "dim-64-16k", _dims(16384, None, 64, 1, 16), "16384 tokens in one sequence", FULL),
+    *rows(F16, "dim-64-16k-causal", _dims(16384, None, 64, 1, 16), "16384 tokens in one sequence", CAUSAL),
+    *rows(F16, "dim-128-2k", _dims(2048, None, 128, 8, 16), "16384 tokens in 8 sequences", FULL),
+    *rows(F16, "dim-128-2k-causal", _dims(2048, None, 128, 8, 16), "16384 tokens in 8 sequences", CAUSAL),
+    *rows(F16, "dim-128-4k", _dims(4096, None, 128, 4, 16), "16384 tokens in 4 sequences", FULL),
+    *rows(F16, "dim-128-4k-causal", _dims(4096, None, 128, 4, 16), "16384 tokens in 4 sequences", CAUSAL),
+    *rows(F16, "dim-128-8k", _dims(8192, None, 128, 2, 16), "16384 tokens in 2 sequences", FULL),
+    *rows(F16, "dim-128-8k-causal", _dims(8192, None, 128, 2, 16), "16384 tokens in 2 sequences", CAUSAL),
+    *rows(F16, "dim-128-16k", _dims(16384, None, 128, 1, 16), "16384 tokens in one sequence", FULL),
+    *rows(F16, "dim-128-16k-causal", _dims(16384, None, 128, 1, 16), "16384 tokens in one sequence", CAUSAL),
+)
+
+LATENCY_CASES = (
+    *("dim-64-2k-fp16", "dim-64-4k-fp16", "dim-64-8k-fp16", "dim-64-16k-fp16"),
+    *("dim-64-2k-causal-fp16", "dim-64-4k-causal-fp16", "dim-64-8k-causal-fp16", "dim-64-16k-causal-fp16"),
+    *("dim-128-2k-fp16", "dim-128-4k-fp16", "dim-128-8k-fp16", "dim-128-16k-fp16"),
+    *("dim-128-2k-causal-fp16", "dim-128-4k-causal-fp16"),
+    *("dim-128-8k-causal-fp16", "dim-128-16k-causal-fp16"),
+    *("model-4x32x512-fp16", "model-4x32x512-bf16", "model-2x32x2048-causal-bf16"),
+    *("model-1x64x2048-fp16", "model-1x64x2048-causal-fp16", "llama8b-8k-causal-bf16"),
 )
 
 DRAWS = {
@@ -447,4 +480,5 @@ SPEC = KernelSpec(
     pass_configs={"tl.enable_fast_math": True},  # exp2 as one ex2.approx.ftz, whose error the terms count
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-bf16"),
+    latency_cases=LATENCY_CASES,
 )

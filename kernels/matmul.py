@@ -354,6 +354,18 @@ CASES = (
     *_rows("square-4096", ALL, "nn", 4096, 4096, 4096, "bound by tensor cores"),
     *_rows("square-8192", HALF, "nn", 8192, 8192, 8192, "bound by tensor cores, many waves of blocks"),
     *_rows("odd-4095", FP16, "nn", 4095, 4095, 4095, "large, and nothing aligned: no bulk copy anywhere"),
+    *_rows("square-512", FP16, "nn", 512, 512, 512, "shorter than a launch: 64 blocks, 8 trips"),
+    *_rows("square-1024", BF16, "nn", 1024, 1024, 1024, "one wave of blocks"),
+    *_rows("square-2048", HALF, "nn", 2048, 2048, 2048, "fewer blocks than two waves"),
+)
+
+LATENCY_CASES = (
+    *("llama8b-up-fp16", "llama8b-up-bf16", "llama8b-up-nt-bf16", "llama8b-down-bf16"),
+    *("llama8b-out-16-bf16", "llama8b-out-1-bf16"),
+    *("dsv3-latents-bf16", "dsv3-expert-down-bf16", "dsv3-out-fp16", "dsv3-out-bf16", "dsv3-queries-bf16"),
+    *("square-512-fp16", "square-1024-bf16", "square-2048-fp16", "square-2048-bf16"),
+    *("square-4096-fp16", "square-4096-bf16", "square-4096-fp32", "square-8192-fp16", "square-8192-bf16"),
+    "odd-4095-fp16",
 )
 
 GRID = {
@@ -389,4 +401,5 @@ SPEC = KernelSpec(
     vendor={"cublas": cublas},
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-trips-fp32"),
+    latency_cases=LATENCY_CASES,
 )

@@ -207,6 +207,13 @@ CASES = (
     *_rows("llama8b-out-16-tanh", BF16, "tanh", 16, 4096, 4096, "Llama-3-8B, 16 sequences"),
     *_rows("dsv3-expert-down-tanh", BF16, "tanh", 128, 7168, 2048, "DeepSeek-V3, an expert, 128 tokens"),
     *_rows("square-4096-tanh", ALL, "tanh", 4096, 4096, 4096, "bound by tensor cores"),
+    *_rows("square-2048-tanh", BF16, "tanh", 2048, 2048, 2048, "fewer blocks than two waves"),
+)
+
+LATENCY_CASES = (
+    *("llama8b-up-tanh-fp16", "llama8b-up-tanh-bf16", "llama8b-up-bf16", "llama8b-down-tanh-bf16"),
+    *("llama8b-out-16-tanh-bf16", "dsv3-expert-down-tanh-bf16", "square-2048-tanh-bf16"),
+    *("square-4096-tanh-fp16", "square-4096-tanh-bf16", "square-4096-tanh-fp32"),
 )
 
 GRID = {
@@ -237,4 +244,5 @@ SPEC = KernelSpec(
     vendor={"eager": eager, "compiled": compiled, "cublaslt": cublaslt},
     grid=GRID,
     grid_cases=("grid-tails-tanh-bf16", "grid-whole-fp16"),
+    latency_cases=LATENCY_CASES,
 )

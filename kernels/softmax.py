@@ -276,6 +276,18 @@ CASES = (
     *rows(HALVES, "vocabulary", {"M": 4, "N": 102400}, "logits of a vocabulary of 102400, for 4 tokens"),
     *rows(ALL, "attention-32k", {"M": 8192, "N": 32768}, "attention weights over 32k keys"),
     *rows(B16, "attention-8k", {"M": 8192, "N": 8192}, "attention weights over 8k keys"),
+    *rows(F16, "quarter-gib-1024", {"M": 2**17, "N": 1024}, "256 MiB in short rows"),
+    *rows(HALVES, "quarter-gib-4096", {"M": 2**15, "N": 4096}, "256 MiB in rows of 8 KiB"),
+    *rows(F16, "quarter-gib-16384", {"M": 2**13, "N": 2**14}, "256 MiB in rows of 32 KiB"),
+    *rows(F32, "quarter-gib-8192", {"M": 2**13, "N": 2**13}, "256 MiB in fp32"),
+    *rows(B16, "quarter-gib-65536", {"M": 2**11, "N": 2**16}, "256 MiB in online rows"),
+)
+
+LATENCY_CASES = (
+    *("quarter-gib-1024-fp16", "quarter-gib-4096-fp16", "quarter-gib-4096-bf16", "quarter-gib-16384-fp16"),
+    *("quarter-gib-8192-fp32", "quarter-gib-65536-bf16", "attention-8k-bf16"),
+    *("attention-32k-fp32", "attention-32k-fp16", "attention-32k-bf16"),
+    *("vocabulary-fp16", "vocabulary-bf16"),
 )
 
 DRAWS = {
@@ -306,4 +318,5 @@ SPEC = KernelSpec(
     vendor={"torch": eager, "torch.compile": compiled},
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-fp32"),
+    latency_cases=LATENCY_CASES,
 )

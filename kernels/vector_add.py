@@ -133,6 +133,13 @@ CASES = (
     *_rows("2e28", ("float32", "bfloat16"), 2**28, "bound by memory alone; 3 GiB in fp32"),
 )
 
+LATENCY_CASES = (
+    *("power-fp32", "power-fp16", "power-bf16"),
+    *("2e20-fp32", "2e20-fp16", "2e20-bf16"),
+    *("2e24-fp32", "2e24-fp16", "2e24-bf16"),
+    *("2e28-fp32", "2e28-bf16"),
+)
+
 GRID = {
     "block": (192, 512, 768, 960, 1024, 5120),
     "threads": (64, 96, 128, 192, 320, 512),
@@ -152,4 +159,5 @@ SPEC = KernelSpec(
     vendor={"torch": eager},
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-fp32"),
+    latency_cases=LATENCY_CASES,
 )

@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+from kernels import flash_attention
 from kernels.flash_attention import SPEC, Schedule
 from tilecheck.arches import Arch, arch
 from tilecheck.conformance import run
@@ -165,3 +166,19 @@ def test_rules_do_not_reach_further_than_their_reason(
 def test_a_grid_may_be_as_large_as_cuda_allows() -> None:
     largest = case_of(batch=65535, heads=65535, kv_heads=1, q_len=2**20)
     SPEC.check_schedule(Schedule(64, 64, 2, 128), largest, arch("sm_90a"))
+
+
+@pytest.mark.parametrize(("q_len", "k_len", "causal"), [(300, 40, True), (129, 200, True), (200, 65, False)])
+def test_reference_may_take_the_queries_in_parts(
+    q_len: int, k_len: int, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = torch.Generator().manual_seed(0)
+    Q = torch.randn(1, 4, q_len, 16, generator=rng, dtype=torch.float64)
+    K, V = torch.randn(2, 1, 2, k_len, 16, generator=rng, dtype=torch.float64)
+    whole = flash_attention.reference(Q, K, V, causal, "float16")
+    monkeypatch.setattr(flash_attention, "QUERIES", 37)
+    parts = flash_attention.reference(Q, K, V, causal, "float16")
+    torch.testing.assert_close(parts.value, whole.value)
+    assert torch.equal(parts.open, whole.open)
+    for one, other in zip(parts.terms, whole.terms, strict=True):
+        torch.testing.assert_close(one.magnitude, other.magnitude)

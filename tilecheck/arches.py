@@ -1,7 +1,8 @@
 """Facts per GPU architecture that schedules must respect. Pure data; imports no tensor library.
 
 Source of the limits: CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute
-Capability".
+Capability". Of the rates: NVIDIA's architecture papers, dense peak over multiprocessors and boost clock
+(A100: 312 TFLOP/s / (108 * 1.41 GHz) = 2048; H100 SXM: 989.4 TFLOP/s / (132 * 1.83 GHz) = 4096).
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ class Arch:
     name: as nvcc spells it.  capability: (major, minor).
     shared_per_block: bytes of dynamic shared memory one block can opt in to.
     shared_per_sm: bytes of shared memory a multiprocessor has for all its blocks.
+    tensor_rate: floating point operations a clock that a multiprocessor's tensor cores do on 16-bit
+        operands, summed in fp32; half as many on tf32, twice as many on 8 bits. Consumer cards of sm_89 and
+        sm_120a have half of it.
     bulk_copy: it has the bulk tensor copy engine (TMA).
     """
 
@@ -23,6 +27,7 @@ class Arch:
     capability: tuple[int, int]
     shared_per_block: int
     shared_per_sm: int
+    tensor_rate: int
     bulk_copy: bool = False
     max_threads: int = 1024
     registers_per_sm: int = 65536
@@ -32,11 +37,11 @@ class Arch:
 ARCHES: dict[str, Arch] = {
     a.name: a
     for a in (
-        Arch("sm_80", (8, 0), 163 * KIB, 164 * KIB),
-        Arch("sm_89", (8, 9), 99 * KIB, 100 * KIB),
-        Arch("sm_90a", (9, 0), 227 * KIB, 228 * KIB, bulk_copy=True),
-        Arch("sm_100a", (10, 0), 227 * KIB, 228 * KIB, bulk_copy=True),
-        Arch("sm_120a", (12, 0), 99 * KIB, 100 * KIB, bulk_copy=True),
+        Arch("sm_80", (8, 0), 163 * KIB, 164 * KIB, 2048),
+        Arch("sm_89", (8, 9), 99 * KIB, 100 * KIB, 1024),
+        Arch("sm_90a", (9, 0), 227 * KIB, 228 * KIB, 4096, bulk_copy=True),
+        Arch("sm_100a", (10, 0), 227 * KIB, 228 * KIB, 8192, bulk_copy=True),
+        Arch("sm_120a", (12, 0), 99 * KIB, 100 * KIB, 1024, bulk_copy=True),
     )
 }
 

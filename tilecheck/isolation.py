@@ -181,7 +181,7 @@ def main(pipe: int, source: IO[bytes]) -> None:
 
 def _check(task: _Task, say: Callable[..., None]) -> Report:
     from tilecheck.conformance import check
-    from tilecheck.plugin.specs import load_specs
+    from tilecheck.loading import load_specs
 
     rows = ((spec, case) for spec in load_specs(task.modules) for case in spec.cases)
     spec, case = next((spec, case) for spec, case in rows if spec.test_id(case) == task.test_id)

@@ -9,6 +9,7 @@ from tilecheck.activity import doing
 from tilecheck.arches import Arch, arch_of_capability
 from tilecheck.arguments import Argument, check_arguments
 from tilecheck.device import DeviceError
+from tilecheck.gist import gist
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
@@ -64,12 +65,12 @@ class Cuda:
                 raise self._launch_error(program, error) from error
 
     def _launch_error(self, program: "Program", error: Exception) -> LaunchError:
-        message = f"{_called(program)}: launch failed on {self.torch_device}: {_gist(error)}"
+        message = f"{_called(program)}: launch failed on {self.torch_device}: {gist(error)}"
         try:
             torch.cuda.synchronize(self.torch_device)
         except Exception:
             self.lost = (
-                f"an earlier launch left the CUDA context unusable ({_called(program)}: {_gist(error)})"
+                f"an earlier launch left the CUDA context unusable ({_called(program)}: {gist(error)})"
             )
             message += "; the CUDA context is lost, nothing runs in this process any more"
         return LaunchError(message)
@@ -110,7 +111,7 @@ def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[.
             )
     except Exception as error:
         raise CompileError(
-            f"{_called(program)}: does not compile for {target['arch']}: {_gist(error)}"
+            f"{_called(program)}: does not compile for {target['arch']}: {gist(error)}"
         ) from error
     return kernel
 
@@ -122,12 +123,3 @@ def writes_nothing(program: "Program") -> bool:
 
 def _called(program: "Program") -> str:
     return program.spec.test_id(program.case)
-
-
-def _gist(error: Exception) -> str:
-    """The line of a message that says what happened; compilers put sources and stacks around it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # A heading, as in "Compilation error:", says nothing.
-    said = [line for line in lines if not line.endswith(":")]
-    telling = [line for line in said if "error" in line.lower() or "Check failed" in line]
-    return f"{type(error).__name__}: {(telling or lines or ['no message'])[0]}"

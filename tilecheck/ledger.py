@@ -4,9 +4,11 @@ A TOML file of tables `[[known]]`:
 
 test        the row: `KernelSpec.test_id`, with the schedule's id where it has one; `*` stands for anything
 issue       its number at github.com/tile-ai/tilelang/issues
-symptom     wrong, compile error, launch error, hang or abort
+symptom     wrong, compile error, launch error, hang, abort or landmark
+landmark    id of the landmark that the code breaks, for this symptom alone
 tilelang    the versions it fails with, as pip writes them; open at the end until one is known to be right
-devices     cuda, simulator or both (default: cuda)
+devices     cuda, simulator or both (default: cuda); or codegen: `test` is then a row of code, which has its
+            architecture as its end, and the symptom is "compile error" or "landmark"
 arches      architectures it fails on (default: all)
 seen        what came out, and on what; empty where it was not run
 shows       what the generated code, or the compiler's message, shows of the cause
@@ -27,10 +29,15 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-Symptom = Literal["wrong", "compile error", "launch error", "hang", "abort"]
+Symptom = Literal["wrong", "compile error", "launch error", "hang", "abort", "landmark"]
 
 DANGEROUS: tuple[Symptom, ...] = ("hang", "abort")
 """Symptoms that an expected failure survives only in a process of its own."""
+
+CODEGEN = "codegen"
+"""What stands for a device in entries about the code that a row compiles to."""
+
+_OF_CODE = ("compile error", "landmark")
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Known:
     seen: str = ""
     shows: str = ""
     race: str = ""
+    landmark: str = ""
     versions: SpecifierSet = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -56,8 +64,19 @@ class Known:
             raise ValueError(f"{where}: symptom {self.symptom!r} is none of {', '.join(get_args(Symptom))}")
         object.__setattr__(self, "devices", tuple(self.devices))
         object.__setattr__(self, "arches", tuple(self.arches))
-        if unknown := set(self.devices) - {"cuda", "simulator"}:
+        if unknown := set(self.devices) - {"cuda", "simulator", CODEGEN}:
             raise ValueError(f"{where}: no device is called {', '.join(sorted(unknown))}")
+        if CODEGEN in self.devices and (len(self.devices) > 1 or self.symptom not in _OF_CODE):
+            raise ValueError(
+                f"{where}: an entry of {CODEGEN} is for no other device, and its symptom is one of "
+                f"{', '.join(_OF_CODE)}; got {', '.join(self.devices)} and {self.symptom!r}"
+            )
+        if (self.symptom == "landmark") != bool(self.landmark) or (
+            self.landmark and self.devices != (CODEGEN,)
+        ):
+            raise ValueError(
+                f"{where}: symptom 'landmark' goes with `landmark`, the id of one, and devices ['{CODEGEN}']"
+            )
         try:
             object.__setattr__(self, "versions", SpecifierSet(self.tilelang))
         except InvalidSpecifier as error:
@@ -87,7 +106,7 @@ def read_ledger(path: Path) -> tuple[Known, ...]:
     entries = [_entry(path, table) for table in content.get("known", [])]
     seen: set[tuple[Any, ...]] = set()
     for entry in entries:
-        key = (entry.test, entry.tilelang, entry.devices, entry.arches)
+        key = (entry.test, entry.tilelang, entry.devices, entry.arches, entry.landmark)
         if key in seen:
             raise ValueError(f"{path}: {entry.test!r} occurs twice")
         seen.add(key)

@@ -92,7 +92,7 @@ def main(source: IO[bytes]) -> None:
 
     from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
     from tilecheck.launch import Cuda, compile_program
-    from tilecheck.plugin.specs import load_specs
+    from tilecheck.loading import load_specs
     from tilecheck.program import build_program
 
     single: Single = pickle.load(source)

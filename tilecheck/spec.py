@@ -23,6 +23,7 @@ from typing import Any
 
 from tilecheck.arches import ARCHES, Arch, arch
 from tilecheck.dtypes import dtype as _dtype
+from tilecheck.landmarks import Landmark, common
 
 Scalar = bool | int | float | str
 
@@ -179,6 +180,11 @@ class KernelSpec:
     grid: values to try for fields of the schedule, by name, and for "pass_configs", whose values are options
         set beside those of the spec; other fields keep their default. See `tilecheck.schedules`.
     grid_cases: ids of the cases that the grid is tried on; empty: the first case.
+    landmarks: returns what a case's code promises on an architecture, `Landmark`s beside the common ones, or
+        instead of the one with the same id.
+    shared_memory: returns the bytes of dynamic shared memory that a block takes, as `legal` reckons them.
+    code_cases: ids of the cases whose code is looked at; empty: the first four cases.
+    latency_cases: ids of the cases that are timed; empty: none.
     """
 
     name: str
@@ -197,12 +203,16 @@ class KernelSpec:
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     grid_cases: tuple[str, ...] = ()
+    landmarks: Callable[..., Iterable[Landmark]] | None = None
+    shared_memory: Callable[..., int] | None = None
+    code_cases: tuple[str, ...] = ()
+    latency_cases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _KERNEL_NAME.fullmatch(self.name):
             raise ValueError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
         where = f"kernel {self.name!r}"
-        for name in ("cases", "zeroed", "arches", "grid_cases"):
+        for name in ("cases", "zeroed", "arches", "grid_cases", "code_cases", "latency_cases"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.outputs is not None:
             object.__setattr__(self, "outputs", tuple(self.outputs))
@@ -220,7 +230,7 @@ class KernelSpec:
             **{f"draw {name!r}": function for name, function in self.draws.items()},
             **{f"vendor {name!r}": function for name, function in self.vendor.items()},
         }
-        for name in ("default_schedule", "legal", "cost"):
+        for name in ("default_schedule", "legal", "cost", "landmarks", "shared_memory"):
             if getattr(self, name) is not None:
                 given[name] = getattr(self, name)
         for name, function in given.items():
@@ -261,6 +271,15 @@ class KernelSpec:
                         f"{where}: the default schedule of case {case.id!r} on {name} is not legal: {error}"
                     ) from error
             self.cost_of(case)
+        for name in ("code_cases", "latency_cases"):
+            ids = getattr(self, name)
+            if len(set(ids)) < len(ids):
+                raise ValueError(f"{where}: a case of {name} occurs twice: {', '.join(ids)}")
+            for id in ids:
+                self.case(id)
+        for case in self.cases_of_code:
+            for name in self.arches:
+                self.landmarks_of(case, arch(name))
 
     def _check_grid(self, where: str) -> None:
         given: Mapping[str, Any] = self.grid
@@ -310,6 +329,39 @@ class KernelSpec:
         if not isinstance(cost, Cost):
             raise ValueError(f"kernel {self.name!r}: cost of case {case.id!r} is {cost!r}, not a Cost")
         return cost
+
+    @property
+    def cases_of_code(self) -> tuple[Case, ...]:
+        """The cases whose code is looked at."""
+        return tuple(map(self.case, self.code_cases)) if self.code_cases else self.cases[:4]
+
+    def landmarks_of(
+        self, case: Case, target: Arch, schedule: Any = None, pass_configs: Mapping[str, Any] | None = None
+    ) -> tuple[Landmark, ...]:
+        """What the code of `case` promises on `target`, under `schedule` (None: the default one)."""
+        if schedule is None:
+            schedule = self.schedule_for(case, target)
+        promised = {landmark.id: landmark for landmark in common(target)}
+        if self.landmarks is not None:
+            own = tuple(call_by_name(self.landmarks, self.names(case, target, schedule, pass_configs)))
+            for landmark in own:
+                if not isinstance(landmark, Landmark):
+                    raise ValueError(f"kernel {self.name!r}: {landmark!r} of case {case.id!r} is no Landmark")
+            if len({landmark.id for landmark in own}) < len(own):
+                ids = ", ".join(landmark.id for landmark in own)
+                raise ValueError(f"kernel {self.name!r}: case {case.id!r} has a landmark twice: {ids}")
+            promised |= {landmark.id: landmark for landmark in own}
+        return tuple(promised.values())
+
+    def shared_memory_of(
+        self, case: Case, target: Arch, schedule: Any = None, pass_configs: Mapping[str, Any] | None = None
+    ) -> int | None:
+        """The bytes of dynamic shared memory a block is said to take; None for a kernel that does not say."""
+        if self.shared_memory is None:
+            return None
+        if schedule is None:
+            schedule = self.schedule_for(case, target)
+        return int(call_by_name(self.shared_memory, self.names(case, target, schedule, pass_configs)))
 
     def names(
         self,

@@ -16,7 +16,7 @@ from tilecheck import environment
 from tilecheck.gpus import cores
 from tilecheck.isolation import COMPILE_SECONDS, Report, run_isolated
 from tilecheck.ledger import Known, read_ledger
-from tilecheck.plugin.specs import load_specs
+from tilecheck.loading import load_specs
 
 RIGHT = "right"
 

@@ -10,7 +10,7 @@ import pytest
 from tilecheck import environment, isolation
 from tilecheck.isolation import Abort, Hang, Report, Wrong
 from tilecheck.launch import CompileError
-from tilecheck.ledger import Known, read_ledger
+from tilecheck.ledger import CODEGEN, Known, read_ledger
 from tilecheck.survey import survey, table
 
 CHECKOUT = Path(__file__).parents[2]
@@ -221,6 +221,18 @@ def test_row_that_is_right_by_luck_is_no_failure(tmp_path: Path, module: str) ->
             "no device is called gpu",
         ),
         ('[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\n' * 2, "'a' occurs twice"),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\ndevices = ["codegen"]',
+            "an entry of codegen is for no other device, and its symptom is one of compile error, landmark",
+        ),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "landmark"\ntilelang = ""\ndevices = ["codegen"]',
+            "symptom 'landmark' goes with `landmark`, the id of one",
+        ),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\nlandmark = "no-spills"',
+            "symptom 'landmark' goes with `landmark`, the id of one",
+        ),
     ],
 )
 def test_malformed_ledger_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -238,8 +250,12 @@ def test_our_ledger_names_rows_that_there_are() -> None:
     from kernels import SPECS as OURS
 
     rows = [spec.test_id(case) for spec in (*REPORTED, *OURS) for case in spec.cases]
+    of_code = [
+        f"{spec.test_id(case)}-{name}" for spec in OURS for case in spec.cases_of_code for name in spec.arches
+    ]
     for entry in read_ledger(CHECKOUT / "tests" / "known_issues.toml"):
-        assert any(fnmatchcase(row, entry.test) for row in rows), entry.test
+        known = of_code if entry.devices == (CODEGEN,) else rows
+        assert any(fnmatchcase(row, entry.test) for row in known), entry.test
         assert entry.shows, entry.test
 
 

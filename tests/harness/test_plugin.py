@@ -14,9 +14,9 @@ import tilecheck
 from tilecheck import conformance, environment, launch  # noqa: F401
 from tilecheck.arches import ARCHES
 from tilecheck.environment import Machine, why_no_gpu
+from tilecheck.loading import load_specs
 from tilecheck.plugin.limits import SIMULATOR_FLOPS, SIMULATOR_POINTS, too_large
 from tilecheck.plugin.options import option
-from tilecheck.plugin.specs import load_specs
 from tilecheck.spec import Case, Cost, KernelSpec
 
 H200 = Machine(

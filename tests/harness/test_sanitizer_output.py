@@ -227,7 +227,7 @@ def test_on_a_gpu_broken_kernels_are_found_with_their_lines(
     (tmp_path / "broken.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
     from tilecheck.launch import Cuda
-    from tilecheck.plugin.specs import load_specs
+    from tilecheck.loading import load_specs
 
     (spec,) = load_specs(["broken"])
     arch = Cuda().arch

@@ -24,13 +24,18 @@ pytest_plugins = (
     "tilecheck.plugin.repeat",
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
+    "tilecheck.plugin.coderows",
+    "tilecheck.plugin.codechecking",
+    "tilecheck.plugin.codeupdate",
+    "tilecheck.plugin.codesummary",
 )
 
 # The imports below come before pytest loads these as plugins, and it would warn that it cannot rewrite them.
 pytest.register_assert_rewrite(*pytest_plugins)
 
 from tilecheck.plugin.checking import Checker  # noqa: E402
+from tilecheck.plugin.codechecking import CodeChecker  # noqa: E402
 from tilecheck.plugin.limits import skip_lacking  # noqa: E402
-from tilecheck.plugin.rows import KernelCase  # noqa: E402
+from tilecheck.plugin.rows import CodeRow, KernelCase  # noqa: E402
 
-__all__ = ["Checker", "KernelCase", "skip_lacking"]
+__all__ = ["Checker", "CodeChecker", "CodeRow", "KernelCase", "skip_lacking"]

@@ -8,8 +8,8 @@ the ledger (`tilecheck.ledger`).
 import pytest
 
 from tilecheck import environment
-from tilecheck.ledger import Known, read_ledger
-from tilecheck.plugin.rows import row_of
+from tilecheck.ledger import CODEGEN, Known, read_ledger
+from tilecheck.plugin.rows import CodeRow, row_of
 from tilecheck.plugin.selection import active, selection
 
 _key = pytest.StashKey[tuple[Known, ...]]()
@@ -19,6 +19,17 @@ _entry_key = pytest.StashKey[Known]()
 def known_of(item: pytest.Item) -> Known | None:
     """The entry that says how this test is expected to fail; None: it is not."""
     return item.stash.get(_entry_key, None)
+
+
+def known_of_code(config: pytest.Config, row: CodeRow, tilelang: str) -> tuple[Known, ...]:
+    """The entries that say what is expected of a row of code, with a version of TileLang."""
+    return tuple(e for e in _ledger(config) if e.fits(row.id, CODEGEN, row.arch.name, tilelang))
+
+
+def reason_of(entry: Known, tilelang: str) -> str:
+    """An expected failure in one line."""
+    reason = f"tile-ai/tilelang#{entry.issue}, TileLang {tilelang}: {entry.symptom}"
+    return f"{reason}, or right by luck: {entry.race}" if entry.race else reason
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +71,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _expected(entry: Known, tilelang: str) -> pytest.MarkDecorator:
     from tilecheck.isolation import errors_of
 
-    reason = f"tile-ai/tilelang#{entry.issue}, TileLang {tilelang}: {entry.symptom}"
-    if entry.race:
-        reason += f", or right by luck: {entry.race}"
-    return pytest.mark.xfail(strict=entry.strict, raises=errors_of(entry.symptom), reason=reason)
+    return pytest.mark.xfail(
+        strict=entry.strict, raises=errors_of(entry.symptom), reason=reason_of(entry, tilelang)
+    )

@@ -35,6 +35,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": None,
         "help": "architecture whose programs the simulator runs (default: sm_90a)",
     },
+    "update-facts": {
+        "action": "store_true",
+        "default": False,
+        "help": "store the facts of the selected rows of code as they are now, instead of comparing them",
+    },
 }
 
 _SHORT_FORMS = "tilecheck.short-forms"
@@ -54,6 +59,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         type="args",
         default=[],
     )
+    parser.addini(
+        "tilecheck_baselines",
+        "folder of what later runs are compared with, relative to the root (default: baselines)",
+        default="baselines",
+    )
     if any(_is_conftest(plugin) for plugin in pluginmanager.get_plugins()):
         _add_short_forms(parser, pluginmanager)  # loaded by a conftest.py: too late for the hook below
 
@@ -69,6 +79,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "correctness: every kernel and case against its reference, on a GPU or else on the CPU simulator",
+        "codegen: what the compiler emits for each architecture, against stored facts; needs no GPU",
         "gpu: needs an NVIDIA GPU; skipped with the reason where there is none",
     ):
         config.addinivalue_line("markers", line)

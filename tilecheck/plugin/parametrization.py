@@ -98,38 +98,39 @@ def _needs_absent_gpu(metafunc: pytest.Metafunc) -> bool:
 @pytest.fixture
 def kernel_case() -> KernelCase:
     """A kernel and one of its cases."""
-    _unconfigured()
+    unconfigured()
 
 
 @pytest.fixture
 def simulated_case() -> KernelCase:
     """A kernel and one of those of its cases that are small enough for the simulator."""
-    _unconfigured()
+    unconfigured()
 
 
 @pytest.fixture
 def small_case() -> KernelCase:
     """A kernel and one of a few small cases of it, for what takes long."""
-    _unconfigured()
+    unconfigured()
 
 
 @pytest.fixture
 def hostile_case() -> KernelCase:
     """A kernel and one of a few small cases of it, with inputs of `tilecheck.hostile`."""
-    _unconfigured()
+    unconfigured()
 
 
 @pytest.fixture
 def grid_case() -> KernelCase:
     """A kernel that has a grid, and one of the cases it is tried on."""
-    _unconfigured()
+    unconfigured()
 
 
 @pytest.fixture
 def scheduled_case() -> KernelCase:
     """A kernel, one of its grid's cases, and one of the schedules to try."""
-    _unconfigured()
+    unconfigured()
 
 
-def _unconfigured() -> NoReturn:
+def unconfigured() -> NoReturn:
+    """Fails the test that asks for kernels where there are none."""
     pytest.fail("no kernels to check: the ini option tilecheck_specs names no specs", pytrace=False)

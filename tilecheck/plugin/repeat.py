@@ -7,26 +7,37 @@ from typing import Any
 import pytest
 
 from tilecheck.plugin.options import option, spelling
+from tilecheck.plugin.rows import looks_at_code
 from tilecheck.plugin.selection import DEFAULT_ARCH, active, selection
 
 
 def repeat_command(config: pytest.Config, nodeid: str) -> str:
     """The command that repeats a test, on the same device and seed, from where this run was started."""
     chosen = selection(config)
-    file, _, test = nodeid.partition("::")
-    path = os.path.relpath(config.rootpath / file, config.invocation_params.dir)
     options = {"device": chosen.device, "seed": str(option(config, "seed"))}
     if chosen.simulated and chosen.arch.name != DEFAULT_ARCH:
         options["arch"] = chosen.arch.name
     given = [f"{spelling(config, name)}={value}" for name, value in options.items()]
     if option(config, "all-schedules"):
         given.append(spelling(config, "all-schedules"))
-    return f'pytest "{path}::{test}" {" ".join(given)}'
+    return f"{test_command(config, nodeid)} {' '.join(given)}"
+
+
+def test_command(config: pytest.Config, nodeid: str) -> str:
+    """The command that runs a test, whatever the device, from where this run was started."""
+    file, _, test = nodeid.partition("::")
+    return f'pytest "{from_here(config, file)}::{test}"'
+
+
+def from_here(config: pytest.Config, file: str) -> str:
+    """The path of a test's file, from where this run was started."""
+    return os.path.relpath(config.rootpath / file, config.invocation_params.dir)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report: Any = yield
     if report.failed and active(item.config) and "repeat: pytest" not in report.longreprtext:
-        report.sections.append(("repeat", f"repeat: {repeat_command(item.config, item.nodeid)}"))
+        command = test_command if looks_at_code(item) else repeat_command
+        report.sections.append(("repeat", f"repeat: {command(item.config, item.nodeid)}"))
     return report

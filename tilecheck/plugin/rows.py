@@ -1,4 +1,4 @@
-"""The row a test runs for: one kernel on one of its cases, perhaps under one schedule."""
+"""The row a test runs for: one kernel on one of its cases, perhaps under one schedule; or the code it has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tilecheck.arches import Arch
 from tilecheck.spec import Case, KernelSpec
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 ARGUMENTS = ("kernel_case", "simulated_case", "small_case", "hostile_case", "scheduled_case", "grid_case")
 """Names under which a test asks for rows; `tilecheck.plugin.parametrization` says how they differ."""
+
+CODE_ROW, CODE_ARCH = "code_row", "code_arch"
+"""Names under which a test asks for rows of code, and for the architectures that facts are stored of."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,44 @@ class KernelCase:
         return f"<{self.spec.name}: {self.case}{f' {self.variant.id}' if self.variant else ''}>"
 
 
+@dataclass(frozen=True)
+class CodeRow:
+    """The code of one kernel on one of its cases, under the default schedule of an architecture: compiled,
+    and never launched, so that the device of the run is none of its business.
+    """
+
+    spec: KernelSpec
+    case: Case
+    arch: Arch
+
+    @property
+    def id(self) -> str:
+        return f"{self.spec.test_id(self.case)}-{self.arch.name}"
+
+    def __repr__(self) -> str:  # pytest prints it above every failure
+        return f"<{self.spec.name}: {self.case} {self.arch.name}>"
+
+
 def row_of(item: pytest.Item) -> KernelCase | None:
     """The row that this test runs for; None for a test without one."""
-    values = getattr(getattr(item, "callspec", None), "params", {})
-    return next((value for value in values.values() if isinstance(value, KernelCase)), None)
+    return next((value for value in _parameters(item).values() if isinstance(value, KernelCase)), None)
+
+
+def code_row_of(item: pytest.Item) -> CodeRow | None:
+    """The row of code that this test looks at; None for a test without one."""
+    return next((value for value in _parameters(item).values() if isinstance(value, CodeRow)), None)
+
+
+def looks_at_code(item: pytest.Item) -> bool:
+    """Whether a test looks at a row of code, or at what is stored of an architecture's."""
+    return code_row_of(item) is not None or CODE_ARCH in _parameters(item)
 
 
 def uses_device(item: pytest.Item) -> bool:
     """Whether a test runs kernels on the device of this run, or needs a GPU for itself."""
     return row_of(item) is not None or item.get_closest_marker("gpu") is not None
+
+
+def _parameters(item: pytest.Item) -> Mapping[str, Any]:
+    parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return parameters

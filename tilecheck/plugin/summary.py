@@ -1,6 +1,6 @@
 """The end of a run: how much of the bounds was used, what was only simulated, what was left out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from tilecheck.plugin.checking import Record, records
 from tilecheck.plugin.limits import SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active, selection
+from tilecheck.plugin.tables import aligned
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -56,7 +57,7 @@ def table(found: Iterable[Record]) -> list[str]:
         by = worst.case if worst.budget_used > 0 else ""
         span = f"{_share(terms[0])}..{_share(terms[-1])}"
         rows.append((kernel, dtype, str(len(members)), span, _budget(worst), by))
-    return _aligned(rows, right=(2, 3, 4))
+    return aligned(rows, right=(2, 3, 4))
 
 
 def details(found: Iterable[Record]) -> list[str]:
@@ -66,7 +67,7 @@ def details(found: Iterable[Record]) -> list[str]:
         (r.case, _share(r.terms_used), _budget(r), f"{r.max_abs_error:.3g}", f"{r.relative_error:.3g}")
         for r in found
     ]
-    return _aligned(rows, right=(1, 2, 3, 4)) if len(rows) > 1 else []
+    return aligned(rows, right=(1, 2, 3, 4)) if len(rows) > 1 else []
 
 
 def _budget(record: Record) -> str:
@@ -89,14 +90,3 @@ def _left_out_line(count: int, device: str) -> str:
         f"{count} {cases} left out as too large for the simulator (over {SIMULATOR_FLOPS:.2g} operations or "
         f"{SIMULATOR_BYTES // 2**20} MiB): -rs names {them}, {device}=cuda runs {them}"
     )
-
-
-def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -115,7 +115,7 @@ def as_tensor(value: Value, name: str) -> Tensor:
 
 def common_shape(*shapes: tuple[int, ...]) -> torch.Size:
     """The shape that tensors of `shapes` broadcast to."""
-    return torch.Size(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    return torch.Size(torch.broadcast_shapes(*shapes))
 
 
 def wrap(value: Value, name: str) -> Value:

@@ -1,0 +1,102 @@
+"""The run of a comparison, between benches whose times are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tilecheck.ab.match import Result, play, shared_rows
+from tilecheck.ab.report import exit_code, line, summary
+from tilecheck.gate import Verdict
+
+ROWS = ["a-one", "a-two", "b-one"]
+
+
+@dataclass
+class FakeBench:
+    """times: seconds of each row.  log: what was asked, shared by both sides."""
+
+    name: str
+    times: dict[str, float]
+    log: list[tuple[str, str]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+    method: str = "events"
+    clock: float = 1980.0
+
+    def rows(self) -> list[str]:
+        return list(self.times)
+
+    def prepare(self, rows: Sequence[str]) -> dict[str, str]:
+        self.log.append((self.name, "prepare"))
+        return {row: error for row, error in self.refused.items() if row in rows}
+
+    def check(self, row: str) -> str | None:
+        return self.wrong.get(row)
+
+    def time(self, row: str) -> dict[str, Any]:
+        self.log.append((self.name, row))
+        return {"seconds": self.times[row], "clock_mhz": self.clock, "method": self.method}
+
+
+def played(new: dict[str, float], **changes: Any) -> tuple[list[Result], list[tuple[str, str]]]:
+    log: list[tuple[str, str]] = []
+    old = FakeBench("old", dict.fromkeys(new, 1e-3), log)
+    return list(play(old, FakeBench("new", new, log, **changes), list(new), lambda _: None)), log
+
+
+def test_verdicts_and_exit_code() -> None:
+    results, _ = played({"a-one": 1e-3, "a-two": 1.03e-3, "b-one": 0.9e-3})
+    assert [result.verdict for result in results] == [Verdict.SAME, Verdict.SLOWER, Verdict.FASTER]
+    assert exit_code(results) == 1
+    assert exit_code([results[0], results[2]]) == 0
+
+
+def test_everything_is_compiled_before_the_first_is_timed_and_sides_take_turns() -> None:
+    _, log = played({"a-one": 1e-3, "b-one": 1e-3})
+    assert log[:2] == [("old", "prepare"), ("new", "prepare")]
+    assert log[2:6] == [("old", "a-one"), ("new", "a-one"), ("new", "a-one"), ("old", "a-one")]
+    assert [row for _, row in log[2:]] == ["a-one"] * 16 + ["b-one"] * 16
+
+
+@pytest.mark.parametrize("kind", ["refused", "wrong"])
+def test_a_new_side_that_does_not_compile_or_is_wrong_is_never_timed(kind: str) -> None:
+    results, log = played({"a-one": 1e-3, "b-one": 1e-3}, **{kind: {"a-one": "why"}})
+    assert results[0] == Result("a-one", Verdict.INCONCLUSIVE, None, "new side: why", wrong=True)
+    assert ("new", "a-one") not in log
+    assert results[1].verdict is Verdict.SAME
+    assert exit_code(results) == 1
+    assert "not compared: new side: why" in line(results[0])
+
+
+def test_an_old_side_at_fault_is_no_fault_of_the_new() -> None:
+    old = FakeBench("old", {"a-one": 1e-3}, wrong={"a-one": "why"})
+    results = list(play(old, FakeBench("new", {"a-one": 1e-3}), ["a-one"], lambda _: None))
+    assert not results[0].wrong
+    assert exit_code(results) == 3
+
+
+def test_times_taken_differently_are_not_compared() -> None:
+    results, _ = played({"a-one": 2e-3}, method="graph64")
+    assert results[0].verdict is Verdict.INCONCLUSIVE
+    assert results[0].reason == "taken differently: events and graph64"
+
+
+def test_clocks_that_differ_are_told() -> None:
+    results, _ = played({"a-one": 1.1e-3}, clock=1800.0)
+    assert (results[0].verdict, results[0].reason) == (Verdict.SLOWER, "clocks differ: 1980 and 1800 MHz")
+
+
+def test_rows_of_one_side_are_told() -> None:
+    rows, only = shared_rows(["a-one", "gone"], ["new", "a-one"])
+    assert (rows, only) == (["a-one"], ["gone", "new"])
+    results, _ = played({"a-one": 1e-3})
+    assert summary(results, only, "HEAD~1", "working tree") == (
+        "HEAD~1 -> working tree: 1 same\n2 rows are of one side alone: gone, new"
+    )
+
+
+def test_line_has_both_medians_and_the_ratio() -> None:
+    results, _ = played({"a-one": 1.03e-3})
+    assert line(results[0]).split() == ["a-one", "1000.00", "us", "1030.00", "us", "1.030", "slower"]

@@ -1,0 +1,86 @@
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from tilecheck.arches import ARCHES, arch
+from tilecheck.codegen import Facts
+from tilecheck.landmarks import Landmark, absent, common, present
+
+FACTS = Facts(
+    schedule="Schedule(block_m=128)",
+    kernels=1,
+    threads=256,
+    registers=168,
+    spill_stores=0,
+    spill_loads=0,
+    stack=0,
+    static_shared=1024,
+    dynamic_shared=65536,
+    barriers=1,
+    cubin_bytes=20000,
+    source_hash="0" * 16,
+    sass_hash="1" * 16,
+    instructions={"LDG.128": 4, "LDG.32": 2, "LDGSTS.128": 8, "HMMA": 64, "total": 500},
+)
+
+
+def test_a_family_counts_in_all_its_widths() -> None:
+    assert FACTS.value("LDG") == 6
+    assert FACTS.value("LDG.128") == 4
+    assert FACTS.value("LDGSTS") == 8
+    assert FACTS.value("HGMMA") == 0
+    assert FACTS.value("dynamic_shared") == 65536
+
+
+def test_registers_of_a_block_are_given_to_warps_in_units() -> None:
+    # CUDA Occupancy Calculator: units of 256 registers a warp; 33 * 32 = 1056 become 1280.
+    assert replace(FACTS, threads=65, registers=33).registers_of_block == 3 * 1280
+
+
+def test_facts_survive_json_and_pickle() -> None:
+    assert Facts(**FACTS.as_json()) == FACTS
+    assert pickle.loads(pickle.dumps(FACTS)) == FACTS
+
+
+@pytest.mark.parametrize(
+    ("landmark", "breach"),
+    [
+        (present("tensor-cores", "HGMMA|HMMA", "x"), None),
+        (present("tensor-cores", "HGMMA", "slow"), "tensor-cores: HGMMA is 0, at least 1 promised: slow"),
+        (absent("narrow", "LDG.8|LDG.32", "slow"), "narrow: LDG.8|LDG.32 is 2, at most 0 promised: slow"),
+        (Landmark("few", "registers", least=100, most=168, why="x"), None),
+        (Landmark("few", "registers", most=128, why="x"), "few: registers is 168, at most 128 promised: x"),
+    ],
+)
+def test_breach(landmark: Landmark, breach: str | None) -> None:
+    assert landmark.breach(FACTS) == breach
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"id": "Tensor cores", "fact": "HMMA", "least": 1, "why": "x"}, "not lower-kebab"),
+        ({"id": "a", "fact": "HMMA", "why": "x"}, "neither"),
+        ({"id": "a", "fact": "HMMA", "least": 1, "why": " "}, "`why` is empty"),
+    ],
+)
+def test_malformed_landmark(arguments: dict[str, object], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Landmark(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({"spill_loads": 4}, "no-spills"),
+        ({"instructions": {"STL": 1}}, "no-local-memory"),
+        ({"static_shared": 200_000}, "shared-memory"),
+        ({"threads": 1024, "registers": 72}, "registers"),
+    ],
+)
+@pytest.mark.parametrize("name", ARCHES)
+def test_common_landmarks(name: str, change: dict[str, object], broken: str) -> None:
+    assert not any(landmark.breach(FACTS) for landmark in common(arch(name)))
+    facts = replace(FACTS, **change)  # type: ignore[arg-type]
+    assert [landmark.id for landmark in common(arch(name)) if landmark.breach(facts)] == [broken]

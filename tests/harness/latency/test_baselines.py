@@ -1,0 +1,253 @@
+"""Files of times: which is the bar, what is wrong with one, and what several make together."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilecheck.baselines import (
+    BaselineError,
+    choose,
+    model_folder,
+    numbered,
+    read_run,
+    stored_models,
+    write_next,
+)
+from tilecheck.comparison import compare
+from tilecheck.gate import Verdict, noise_between
+from tilecheck.promotion import merge, moved, objections
+
+RunFile = Callable[..., Path]
+
+ROWS = {"matmul:square": 100e-6, "row_softmax:wide-fp16": 50e-6}
+EXPECTED = ["matmul-square", "row-softmax-wide-fp16"]
+
+
+def edited(path: Path, change: Callable[[Any], object]) -> Path:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+class TestReading:
+    def test_rows_are_known_by_kernel_and_case(self, run_file: RunFile) -> None:
+        run = read_run(run_file("run.json", ROWS))
+        assert list(run.rows) == EXPECTED
+        assert (run.gpu, run.commit, run.dirty, run.failed) == ("NVIDIA H200", "0123456789abcdef", False, ())
+        row = run.rows["matmul-square"]
+        assert (row.median, row.method, row.vendors, row.noise) == (100e-6, "events", {"cublas": 90e-6}, None)
+        assert row.bar.libraries == {"torch": "2.11.0", "cuda": "12.8"}
+
+    def test_benchmarks_of_others_are_passed_over(self, run_file: RunFile) -> None:
+        def add(content: Any) -> None:
+            content["benchmarks"].append({"name": "test_theirs", "extra_info": {}})
+
+        assert list(read_run(edited(run_file("run.json", ROWS), add)).rows) == EXPECTED
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "line 1, column 1: no JSON: Expecting value"),
+            ('{"machine_info": {', "line 1, column 19: no JSON"),
+            ("[]", r"the whole is \[\], no object"),
+            ("{}", "the whole: benchmarks is missing"),
+            ('{"benchmarks": []}', "no latency rows in it"),
+            ('{"benchmarks": [NaN]}', "no JSON: NaN is no number"),
+        ],
+        ids=["empty", "cut-off", "list", "object", "no-rows", "nan"],
+    )
+    def test_what_is_no_such_file_is_one_line(self, tmp_path: Path, text: str, message: str) -> None:
+        path = tmp_path / "0001_x.json"
+        path.write_text(text)
+        with pytest.raises(BaselineError, match=message) as caught:
+            read_run(path)
+        assert "0001_x.json: " in str(caught.value)
+        assert "take it back with git" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda c: c["machine_info"].pop("gpu"), "the whole: machine_info: gpu is missing"),
+            (
+                lambda c: c["benchmarks"][0]["stats"].pop("median"),
+                "row matmul-square: stats: median is missing",
+            ),
+            (
+                lambda c: c["benchmarks"][0]["stats"].update(median="1 us"),
+                'stats: median is "1 us", no number > 0',
+            ),
+            (lambda c: c["benchmarks"][0]["stats"].update(median=-1), "stats: median is -1, no number > 0"),
+            (lambda c: c["benchmarks"][0]["extra_info"].update(noise="low"), 'noise is "low", no number'),
+            (lambda c: c["benchmarks"][0]["extra_info"].update(vendors=[]), r"vendors is \[\], no object"),
+            (
+                lambda c: c["benchmarks"][1]["extra_info"].update(kernel="matmul", case="square"),
+                r"benchmarks\[1\]: name is 'test_latency\[row-softmax-wide-fp16\]', and by extra_info it is",
+            ),
+            (lambda c: c["benchmarks"].append(c["benchmarks"][0]), "row matmul-square occurs twice"),
+        ],
+    )
+    def test_what_a_row_lacks_is_named(
+        self, run_file: RunFile, change: Callable[[Any], object], message: str
+    ) -> None:
+        with pytest.raises(BaselineError, match=message):
+            read_run(edited(run_file("run.json", ROWS), change))
+
+    def test_no_file_is_an_error_too(self, tmp_path: Path) -> None:
+        with pytest.raises(BaselineError, match=r"none\.json: there is no such file"):
+            read_run(tmp_path / "none.json")
+
+
+class TestFolders:
+    @pytest.mark.parametrize(
+        ("gpu", "folder"),
+        [("NVIDIA H200", "nvidia-h200"), ("NVIDIA H100 80GB HBM3", "nvidia-h100-80gb-hbm3")],
+    )
+    def test_are_named_after_the_model(self, gpu: str, folder: str) -> None:
+        assert model_folder(gpu) == folder
+
+    def test_the_newest_number_counts_and_others_by_number_or_name(self, tmp_path: Path) -> None:
+        for name in ("0002_b.json", "0010_a.json", "0001_c.json", "notes.json", "0011_x.txt"):
+            (tmp_path / name).touch()
+        assert [path.name for path in numbered(tmp_path)] == ["0001_c.json", "0002_b.json", "0010_a.json"]
+        assert choose(tmp_path, None).name == "0010_a.json"
+        for asked in ("2", "0002", "0002_b", "0002_b.json"):
+            assert choose(tmp_path, asked).name == "0002_b.json"
+        with pytest.raises(BaselineError, match=r"no stored times '7' in .*; there are 0001_c.json, 0002_b"):
+            choose(tmp_path, "7")
+
+    def test_two_files_of_one_number_are_one_too_many(self, tmp_path: Path) -> None:
+        for name in ("0001_a.json", "0002_b.json", "0002_c.json"):
+            (tmp_path / name).touch()
+        for asked in (None, "2"):
+            message = r"several stored times '0*2' in .*; there are 0002_b.json, 0002_c.json"
+            with pytest.raises(BaselineError, match=message):
+                choose(tmp_path, asked)
+        assert choose(tmp_path, "0002_c").name == "0002_c.json"
+
+    def test_models_without_times_do_not_count(self, tmp_path: Path) -> None:
+        (tmp_path / "codegen").mkdir()
+        (tmp_path / "codegen" / "sm_90a.json").touch()
+        (tmp_path / "nvidia-h200").mkdir()
+        (tmp_path / "nvidia-h200" / "0001_a.json").touch()
+        assert list(stored_models(tmp_path)) == ["nvidia-h200"]
+
+    def test_numbers_count_up_and_nothing_is_replaced(self, tmp_path: Path) -> None:
+        folder = tmp_path / "nvidia-h200"
+        paths = [write_next(folder, "tilelang-0.1.15", {"n": n}) for n in range(3)]
+        assert [path.name[:5] for path in paths] == ["0001_", "0002_", "0003_"]
+        assert [json.loads(path.read_text())["n"] for path in paths] == [0, 1, 2]
+        assert sorted(path.name for path in folder.iterdir()) == [path.name for path in paths]
+
+
+class TestPromotion:
+    @staticmethod
+    def runs(run_file: RunFile, *factors: float, **parts: Any) -> list[Any]:
+        return [
+            read_run(run_file(f"run{i}.json", {id: t * factor for id, t in ROWS.items()}, **parts))
+            for i, factor in enumerate(factors)
+        ]
+
+    def test_of_good_runs_is_not_objected_to(self, run_file: RunFile) -> None:
+        assert objections(self.runs(run_file, 1.0, 1.002, 0.999), EXPECTED) == []
+
+    def test_takes_medians_and_the_noise_between_runs(self, run_file: RunFile, tmp_path: Path) -> None:
+        runs = self.runs(run_file, 1.0, 1.004, 0.998)
+        merged = merge(runs, tmp_path / "0001_x.json")
+        row = merged.rows["matmul-square"]
+        assert row.median == 100e-6
+        assert row.runs == 3
+        assert row.noise == pytest.approx(noise_between([100, 100.4, 99.8]))
+        assert row.ratio_noise == pytest.approx(row.noise)
+        assert row.raw["stats"]["min"] == pytest.approx(0.998 * 99e-6)
+        assert row.raw["stats"]["rounds"] == 300
+        assert "data" not in row.raw["stats"]
+        path = write_next(tmp_path / "stored", "x", merged.raw)
+        assert read_run(path).rows["matmul-square"].bar == row.bar
+
+    @pytest.mark.parametrize(
+        ("parts", "message"),
+        [
+            ({"commit_info": {"id": "abc", "dirty": True}}, "sources changed since commit abc"),
+            ({"commit_info": {}}, "of no known commit"),
+            (
+                {"commit_info": {"id": "fff", "dirty": False}},
+                "run3.json is of commit fff, and .*run0.json of",
+            ),
+            ({"gpu": "NVIDIA H100"}, "run3.json is of NVIDIA H100, and .*run0.json of NVIDIA H200"),
+            (
+                {"extra": {"toolchain": {"tilelang": "0.1.16", "torch": "2.11.0"}}},
+                r"another toolchain than .*run0.json: cuda 12.8 -> none, .*tilelang 0.1.15 -> 0.1.16",
+            ),
+            ({"tilecheck": {"failed": ["a::b"]}}, "tests failed: a::b"),
+            ({"tilecheck": {"strangers": 2}}, "2 other processes computed on the GPU"),
+            (
+                {"extra": {"throttled": ["power cap"]}},
+                r"matmul-square: the driver lowered the clock \(power cap",
+            ),
+            (
+                {"extra": {"clock_mhz": 1900}},
+                "matmul-square: at 1900 to 1980 MHz; clocks may differ by 1.5 %",
+            ),
+            ({"extra": {"clock_mhz": 0}}, "matmul-square: the clock is unknown"),
+            ({"extra": {"method": "graph64"}}, r"the runs differ in method: events \| graph64"),
+            ({"extra": {"schedule": "x"}}, "the runs differ in schedule"),
+            ({"extra": {"source_hash": "x"}}, "the runs differ in source hash"),
+            ({"vendor": None}, "the runs differ in vendors"),
+            ({"rows": {"matmul:square": 1e-4}}, "run3.json: without row-softmax-wide-fp16"),
+            ({"rows": {**ROWS, "old:row": 1e-4}}, "run3.json: with rows that no kernel has: old-row"),
+            ({"rows": {**ROWS, "matmul:square": 1.06e-4}}, "matmul-square: 100 us to 106 us; the runs may"),
+        ],
+    )
+    def test_is_refused_with_the_reason(self, run_file: RunFile, parts: dict[str, Any], message: str) -> None:
+        import re
+
+        runs = self.runs(run_file, 1.0, 1.0, 1.0)
+        runs.append(read_run(run_file("run3.json", **{"rows": ROWS, **parts})))
+        found = objections(runs, EXPECTED)
+        assert any(re.search(message, line) for line in found), found
+
+    def test_wants_three_runs_each_of_its_own(self, run_file: RunFile) -> None:
+        runs = self.runs(run_file, 1.0, 1.0)
+        assert any("2 of at least 3 runs" in line for line in objections(runs, EXPECTED))
+        again = [*runs, runs[0]]
+        assert any("is the same run as" in line for line in objections(again, EXPECTED))
+
+    def test_says_what_moved(self, run_file: RunFile, tmp_path: Path) -> None:
+        old = read_run(run_file("old.json", {"matmul:square": 100e-6, "gone:row": 1e-5}))
+        new = read_run(run_file("new.json", {"matmul:square": 110e-6, "row_softmax:wide-fp16": 5e-5}))
+        assert list(moved(old, new)) == [
+            "matmul-square: 100 us -> 110 us, +10.0 %",
+            "row-softmax-wide-fp16: 50 us, new",
+            "gone-row: dropped",
+        ]
+        assert next(moved(None, old)) == "matmul-square: 100 us, new"
+
+
+class TestComparison:
+    def test_judges_every_row_as_the_gate_does(self, run_file: RunFile) -> None:
+        old = read_run(run_file("a.json", ROWS))
+        new = read_run(run_file("b.json", {"matmul:square": 110e-6, "row_softmax:wide-fp16": 50e-6}))
+        found = compare(old, new)
+        assert found.judgements["matmul-square"].verdict is Verdict.SLOWER
+        assert found.judgements["row-softmax-wide-fp16"].verdict is Verdict.SAME
+        assert found.exit_code == 1
+        assert list(found.lines())[-1] == "2 rows: 1 slower, 0 inconclusive, 0 faster, 1 same"
+
+    def test_rows_of_one_file_only_leave_it_open(self, run_file: RunFile) -> None:
+        old = read_run(run_file("a.json", ROWS))
+        new = read_run(run_file("b.json", {"matmul:square": 100e-6}))
+        assert compare(old, old).exit_code == 0
+        assert compare(old, new).exit_code == compare(new, old).exit_code == 3
+        assert "row-softmax-wide-fp16: only in the first file" in list(compare(old, new).lines())
+
+    def test_other_gpus_and_other_rows_are_not_compared(self, run_file: RunFile) -> None:
+        old = read_run(run_file("a.json", ROWS))
+        with pytest.raises(BaselineError, match=r"is of NVIDIA H200, and .* of NVIDIA B200"):
+            compare(old, read_run(run_file("b.json", ROWS, gpu="NVIDIA B200")))
+        with pytest.raises(BaselineError, match="have no row in common"):
+            compare(old, read_run(run_file("c.json", {"other:row": 1e-6})))

@@ -1,0 +1,313 @@
+"""Verdicts, and how often they are wrong: false alarms and misses are counted with simulated times."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilecheck.gate import (
+    POLICY,
+    Bar,
+    Judgement,
+    Measurement,
+    Verdict,
+    judge,
+    noise_between,
+    seconds,
+    settle,
+)
+
+LIBRARIES = {"torch": "2.11.0", "cuda": "12.8"}
+NEW = Measurement(
+    median=100e-6,
+    q1=99.9e-6,
+    q3=100.1e-6,
+    samples=100,
+    method="events",
+    clock_mhz=1980,
+    vendors={"cublas": 90e-6, "eager": 200e-6},
+    libraries=LIBRARIES,
+)
+BAR = Bar(
+    median=100e-6,
+    method="events",
+    clock_mhz=1980,
+    noise=0.002,
+    ratio_noise=0.003,
+    vendors={"eager": 200e-6, "cublas": 90e-6},
+    libraries=LIBRARIES,
+)
+
+
+def took(factor: float, vendor: float = 1.0) -> Measurement:
+    """A measurement that differs from the baseline by these factors."""
+    return replace(
+        NEW,
+        median=NEW.median * factor,
+        q1=NEW.q1 * factor,
+        q3=NEW.q3 * factor,
+        vendors={name: time * vendor for name, time in NEW.vendors.items()},
+    )
+
+
+class TestBand:
+    @pytest.mark.parametrize(
+        ("noise", "band", "smallest"),
+        [
+            (0.0, 0.015, 0.015),
+            (0.002, 0.015, 0.015 + 2.33 * 0.002 * 2**0.5),
+            (0.01, 0.03, 0.03 + 2.33 * 0.01 * 2**0.5),
+            (None, 0.03, 0.03 + 2.33 * 0.01 * 2**0.5),
+        ],
+    )
+    def test_follows_the_rows_noise(self, noise: float | None, band: float, smallest: float) -> None:
+        assert POLICY.band(noise) == pytest.approx(band)
+        assert POLICY.smallest(noise) == pytest.approx(smallest)
+
+    def test_a_noisy_ratio_widens_what_can_be_found(self) -> None:
+        noisy = judge(NEW, replace(BAR, ratio_noise=0.02))
+        assert noisy.band == POLICY.band(0.002)
+        assert noisy.smallest == POLICY.smallest(0.02)
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("factor", "verdict"),
+        [
+            (1.0, Verdict.SAME),
+            (1.0149, Verdict.SAME),
+            (1.016, Verdict.SLOWER),
+            (2.0, Verdict.SLOWER),
+            (0.986, Verdict.SAME),
+            (0.984, Verdict.FASTER),
+        ],
+    )
+    def test_time_decides_where_the_vendor_stood_still(self, factor: float, verdict: Verdict) -> None:
+        assert judge(took(factor), BAR).verdict is verdict
+
+    @pytest.mark.parametrize("factor", [1.05, 0.95])
+    def test_what_the_vendor_shares_is_the_machine(self, factor: float) -> None:
+        found = judge(took(factor, vendor=factor), BAR)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "not against cublas, so it may be the machine" in found.reason
+
+    def test_the_fastest_vendor_of_the_baseline_counts(self) -> None:
+        vendors = {"eager": 100e-6, "cublas": 90e-6}  # the slower one became twice as fast
+        found = judge(replace(took(1.05), vendors=vendors), BAR)
+        assert found.verdict is Verdict.SLOWER
+        assert found.ratio is not None and found.ratio.vendor == "cublas"
+
+    @pytest.mark.parametrize(
+        ("new", "bar", "reason"),
+        [
+            ({"libraries": {"torch": "2.12.0"}}, {}, "the vendor's libraries are others"),
+            ({"vendors": {}}, {}, "no vendor's time"),
+            ({}, {"vendors": {}}, "no vendor's time"),
+            ({"vendors": {"cudnn": 1e-4}}, {}, "the baseline has eager, cublas, and this run cudnn"),
+        ],
+        ids=["libraries", "none-now", "none-then", "another"],
+    )
+    def test_without_a_ratio_the_time_decides_and_says_so(
+        self, new: dict[str, object], bar: dict[str, object], reason: str
+    ) -> None:
+        measured = replace(took(1.05, vendor=1.05), **new)  # type: ignore[arg-type]
+        found = judge(measured, replace(BAR, **bar))  # type: ignore[arg-type]
+        assert found.verdict is Verdict.SLOWER
+        assert found.ratio is None
+        assert reason in found.reason
+
+    @pytest.mark.parametrize("factor", [0.9, 1.0, 1.1])
+    @pytest.mark.parametrize(
+        ("new", "reason", "again"),
+        [
+            ({"method": "graph64"}, "timed by graph64, and the baseline by events", False),
+            ({"clock_mhz": 1900}, "at another clock", True),
+            ({"throttled": ("power cap",)}, "lowered the clock (power cap)", True),
+            ({"q1": 50e-6, "q3": 150e-6}, "the samples scatter: the median of 100 is uncertain by", True),
+        ],
+        ids=["method", "clock", "throttled", "scatter"],
+    )
+    def test_what_was_taken_otherwise_is_inconclusive(
+        self, factor: float, new: dict[str, object], reason: str, again: bool
+    ) -> None:
+        found = judge(replace(took(factor), **new), BAR)  # type: ignore[arg-type]
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert reason in found.reason
+        assert found.again is again
+
+    def test_an_unknown_clock_is_named_and_compared_with_none(self) -> None:
+        found = judge(replace(took(1.05), clock_mhz=0.0), BAR)
+        assert found.verdict is Verdict.SLOWER
+        assert "clock 1980 MHz -> unknown" in str(found)
+
+    def test_words_carry_all_numbers(self) -> None:
+        assert str(judge(took(1.05), BAR)) == (
+            "slower: slower in time, and against cublas: 100 us -> 105 us, +5.0 %, band 1.5 %; "
+            "over cublas 1.111 -> 1.167, +5.0 %, band 1.5 %; clock 1980 MHz -> 1980 MHz"
+        )
+
+    @pytest.mark.parametrize(
+        ("value", "text"), [(1.5, "1.5 s"), (2e-3, "2 ms"), (187.04e-6, "187 us"), (5e-9, "5 ns")]
+    )
+    def test_times_have_units(self, value: float, text: str) -> None:
+        assert seconds(value) == text
+
+
+class TestModes:
+    @pytest.mark.parametrize(
+        ("mode", "failing"),
+        [
+            ("normal", {Verdict.SLOWER}),
+            ("strict", {Verdict.SLOWER, Verdict.FASTER, Verdict.INCONCLUSIVE}),
+            ("off", set()),
+        ],
+    )
+    def test_what_fails(self, mode: str, failing: set[Verdict]) -> None:
+        assert {verdict for verdict in Verdict if verdict.fails(mode)} == failing  # type: ignore[arg-type]
+
+
+class TestMeasuredAgain:
+    SAME, SLOWER, FASTER = (judge(took(factor), BAR) for factor in (1.0, 1.05, 0.95))
+    MACHINE = judge(took(1.05, vendor=1.05), BAR)
+
+    @pytest.mark.parametrize(
+        ("seen", "verdict"),
+        [
+            ([SLOWER], Verdict.SLOWER),
+            ([SLOWER, SLOWER, SLOWER], Verdict.SLOWER),
+            ([SLOWER, SAME], Verdict.SAME),
+            ([SLOWER, MACHINE, SLOWER], Verdict.INCONCLUSIVE),
+            ([MACHINE, MACHINE, MACHINE], Verdict.INCONCLUSIVE),
+            ([FASTER, FASTER, FASTER], Verdict.FASTER),
+            ([FASTER, FASTER, SLOWER], Verdict.INCONCLUSIVE),
+        ],
+    )
+    def test_only_what_all_say_counts(self, seen: list[Judgement], verdict: Verdict) -> None:
+        assert settle(seen).verdict is verdict
+
+    def test_the_reason_says_how_often(self) -> None:
+        assert "(measured 2 times, before: slower)" in settle([self.SLOWER, self.SAME]).reason
+        assert "(measured 3 times)" in settle([self.SLOWER] * 3).reason
+        assert settle([self.SLOWER, self.MACHINE]).reason == "measured 2 times: slower, inconclusive"
+
+
+class TestNoise:
+    def test_is_unbiased_for_few_runs(self) -> None:
+        rng = np.random.default_rng(7)
+        for runs in (2, 3, 5):
+            found = [noise_between(list(rng.normal(1, 0.01, runs))) for _ in range(4000)]
+            assert np.mean(found) == pytest.approx(0.01, rel=0.03)
+
+    def test_of_one_run_is_none(self) -> None:
+        with pytest.raises(ValueError, match="needs two of them, and there is 1"):
+            noise_between([1.0])
+
+
+class _Machine:
+    """Runs of one row, on machines that differ: each run's times have an error of their own, which its
+    samples and repeats share; the vendor's time has some of it too. Seeded.
+
+    noise: standard deviation between runs.  within: between repeats in one run.
+    """
+
+    def __init__(self, seed: int, noise: float, within: float = 0.0005) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._noise, self._within = noise, within
+
+    def run(self, slowdown: float = 0.0, repeats: int = 3) -> list[Measurement]:
+        ours, theirs = (1 + self._rng.normal(0, self._noise) for _ in range(2))
+        return [
+            took(
+                (1 + slowdown) * ours * (1 + self._rng.normal(0, self._within)),
+                theirs * (1 + self._rng.normal(0, self._within)),
+            )
+            for _ in range(repeats)
+        ]
+
+    def bar(self, runs: int) -> Bar:
+        taken = [self.run(repeats=1)[0] for _ in range(runs)]
+        medians = [m.median for m in taken]
+        vendor = [m.vendors["cublas"] for m in taken]
+        return replace(
+            BAR,
+            median=float(np.median(medians)),
+            vendors={"cublas": float(np.median(vendor))},
+            noise=noise_between(medians),
+            ratio_noise=noise_between([a / b for a, b in zip(medians, vendor, strict=True)]),
+        )
+
+
+def verdicts(noise: float, slowdown: float, runs: int = 5, rows: int = 1000) -> Counter[Verdict]:
+    """Verdicts on `rows` rows of this noise, each with a baseline of `runs` runs of its own."""
+    machine = _Machine(round(noise * 1e6) + round(slowdown * 1e3), noise)
+    found: Counter[Verdict] = Counter()
+    for _ in range(rows):
+        bar = machine.bar(runs)
+        seen: list[Judgement] = []
+        for measured in machine.run(slowdown):
+            seen.append(judge(measured, bar))
+            if seen[-1].verdict is Verdict.SAME:
+                break
+        found[settle(seen).verdict] += 1
+    return found
+
+
+class TestErrors:
+    """The noise of rows that were measured on an H200 is 0.1 to 0.4 % between runs."""
+
+    @pytest.mark.parametrize("noise", [0.001, 0.002, 0.003, 0.004])
+    def test_no_false_alarm_without_a_change(self, noise: float) -> None:
+        found = verdicts(noise, 0.0)
+        assert found[Verdict.SLOWER] == found[Verdict.FASTER] == 0
+        assert found[Verdict.INCONCLUSIVE] <= 20
+
+    def test_a_noisy_row_alarms_seldom(self) -> None:
+        # The noise of a row is itself uncertain: of five runs it comes out at half one time in twenty.
+        found = verdicts(0.01, 0.0, rows=2000)
+        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= 50
+        assert found[Verdict.SLOWER] <= 30
+
+    @pytest.mark.parametrize("noise", [0.001, 0.002])
+    def test_one_percent_is_left_alone(self, noise: float) -> None:
+        assert verdicts(noise, 0.01)[Verdict.SLOWER] <= 20
+
+    @pytest.mark.parametrize(
+        ("noise", "slowdown", "share"),
+        [
+            (0.001, 0.02, 0.98),
+            (0.001, 0.03, 0.999),
+            (0.002, 0.03, 0.999),
+            (0.002, 0.05, 0.999),
+            (0.004, 0.03, 0.88),  # and most of the rest is inconclusive
+            (0.004, 0.05, 0.99),
+            (0.01, 0.10, 0.95),
+        ],
+    )
+    def test_slowdowns_are_found(self, noise: float, slowdown: float, share: float) -> None:
+        found = verdicts(noise, slowdown)
+        assert found[Verdict.SLOWER] >= share * found.total()
+
+    def test_what_a_row_says_it_can_find_it_finds(self) -> None:
+        for noise in (0.001, 0.003, 0.006):
+            machine = _Machine(11, noise)
+            bar = replace(BAR, vendors={"cublas": 90e-6}, noise=noise, ratio_noise=noise * 2**0.5)
+            found = 0
+            for _ in range(1000):
+                # The baseline is one run: old and new each have the noise.
+                old = machine.run(repeats=1)[0]
+                judged = replace(bar, median=old.median, vendors={"cublas": old.vendors["cublas"]})
+                slowdown = judge(NEW, judged).smallest
+                found += judge(machine.run(slowdown, repeats=1)[0], judged).verdict is Verdict.SLOWER
+            assert found >= 970, noise
+
+    def test_a_slower_machine_is_no_slower_kernel(self) -> None:
+        machine = _Machine(3, 0.002)
+        bar = machine.bar(5)
+        alarms = 0
+        for _ in range(1000):
+            measured = machine.run(repeats=1)[0]
+            vendors = {name: 1.05 * time for name, time in measured.vendors.items()}
+            slower = replace(measured, median=1.05 * measured.median, vendors=vendors)
+            alarms += judge(slower, bar).verdict is Verdict.SLOWER
+        assert alarms == 0

@@ -1,0 +1,141 @@
+"""The stopwatch, on a device whose times are made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilecheck import timing
+from tilecheck.monitor import Reading
+from tilecheck.timing import FEWEST, FILLER_SHARE, GRAPH_LAUNCHES, LEAST_FILLER, MOST, Stopwatch, TimingError
+
+FULL = 1.98e9
+
+
+@dataclass
+class FakeDevice:
+    """Launches are (name, seconds); the clock of each sample comes from `clocks`, a function of its number.
+
+    late: whether the GPU waits for the CPU, given the filler.
+    """
+
+    clocks: Callable[[int], Reading] = lambda number: Reading(FULL)
+    late: Callable[[float], bool] = lambda filler: False
+    noise: Callable[[int], float] = lambda number: 1.0
+    log: list[tuple[str, float]] = field(default_factory=list)
+
+    def once(self, launch: Any, filler: float) -> float | None:
+        return self._sample([launch], filler)
+
+    def capture(self, launches: Sequence[Any]) -> list[Any]:
+        return list(launches)
+
+    def replay(self, graph: list[Any], filler: float) -> float | None:
+        return self._sample(graph, filler)
+
+    def reading(self) -> Reading:
+        return self.clocks(len(self.log))
+
+    def _sample(self, launches: Sequence[Any], filler: float) -> float | None:
+        if self.late(filler):
+            return None
+        self.log.append((launches[0][0], filler))
+        clock = self.clocks(len(self.log)).clock
+        return sum(seconds for _, seconds in launches) * (FULL / clock) * self.noise(len(self.log))
+
+
+def launches(name: str, seconds: float, sets: int = 1) -> list[Any]:
+    return [(name, seconds)] * sets
+
+
+def test_long_kernels_are_timed_alone_with_filler_by_their_length() -> None:
+    device = FakeDevice()
+    samples = Stopwatch(device).time_in_turn({"ours": launches("ours", 1e-3)})["ours"]
+    assert samples.method == "events"
+    assert samples.median == pytest.approx(1e-3)
+    assert device.log[-1][1] == pytest.approx(FILLER_SHARE * 1e-3)
+    assert samples.clock_mhz == 1980
+    assert samples.cycles == pytest.approx(1.98e6)
+
+
+def test_short_kernels_are_timed_in_a_graph_that_rotates_over_the_tensors() -> None:
+    graphs: list[list[Any]] = []
+
+    class Device(FakeDevice):
+        def capture(self, launches: Sequence[Any]) -> list[Any]:
+            graphs.append(list(launches))
+            return graphs[-1]
+
+    sets = [(f"set {i}", 5e-6) for i in range(3)]
+    samples = Stopwatch(Device()).time_in_turn({"ours": sets})["ours"]
+    assert samples.method == "graph64"
+    assert samples.median == pytest.approx(5e-6)
+    assert [name for name, _ in graphs[0]] == [f"set {i % 3}" for i in range(GRAPH_LAUNCHES)]
+
+
+def test_contenders_take_turns() -> None:
+    device = FakeDevice()
+    Stopwatch(device).time_in_turn({"a": launches("a", 1e-3), "b": launches("b", 2e-3)})
+    names = [name for name, _ in device.log][6:]
+    assert names[:6] == ["a", "b"] * 3
+    assert names.count("a") == names.count("b")
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.1, FEWEST), (30e-6, MOST), (5e-3, 100)])
+def test_number_of_samples_follows_the_budget(seconds: float, count: float) -> None:
+    samples = Stopwatch(FakeDevice(), budget=2.0).time_in_turn({"a": launches("a", seconds)})["a"]
+    assert len(samples.seconds) == count
+
+
+def test_samples_off_the_clock_are_taken_again() -> None:
+    def clocks(number: int) -> Reading:
+        return Reading(1.6e9, ("power cap",)) if number % 10 == 0 else Reading(FULL)
+
+    samples = Stopwatch(FakeDevice(clocks)).time_in_turn({"a": launches("a", 1e-3)})["a"]
+    assert samples.retaken >= len(samples.seconds) // 10
+    assert max(samples.seconds) == pytest.approx(1e-3)
+    assert samples.throttled == ()
+
+
+def test_a_clock_that_never_settles_ends_the_run_and_shows() -> None:
+    rng = np.random.default_rng(0)
+    clocks = rng.uniform(1.2e9, FULL, 100_000)
+    device = FakeDevice(lambda number: Reading(clocks[number], ("power cap",)))
+    samples = Stopwatch(device).time_in_turn({"a": launches("a", 1e-3)})["a"]
+    assert samples.throttled == ("power cap",)
+    assert samples.q3 / samples.q1 > 1.05
+
+
+def test_more_filler_where_the_gpu_waits_for_the_cpu() -> None:
+    device = FakeDevice(late=lambda filler: filler < 2e-3)
+    samples = Stopwatch(device).time_in_turn({"a": launches("a", 50e-6)})["a"]
+    assert min(filler for _, filler in device.log) >= 2e-3 > LEAST_FILLER
+    assert samples.retaken > 0
+
+
+def test_a_gpu_that_always_waits_is_an_error() -> None:
+    with pytest.raises(TimingError, match=r"^a: the GPU waits for the CPU, even after 50 ms of copying$"):
+        Stopwatch(FakeDevice(late=lambda filler: True)).time_in_turn({"a": launches("a", 1e-3)})
+
+
+def test_nothing_to_launch_is_an_error() -> None:
+    with pytest.raises(TimingError, match=r"^a: nothing to launch$"):
+        Stopwatch(FakeDevice()).time_in_turn({"a": []})
+
+
+def test_quartiles_are_those_of_the_samples() -> None:
+    samples = timing.Samples((4.0, 1.0, 3.0, 2.0, 5.0), "events", 1980.0)
+    assert (samples.q1, samples.median, samples.q3) == (2.0, 3.0, 4.0)
+    one = timing.Samples((4.0,), "events", 1980.0)
+    assert (one.q1, one.median, one.q3) == (4.0, 4.0, 4.0)
+
+
+def test_the_median_withstands_outliers() -> None:
+    """One sample in ten meets another process and takes twice as long."""
+    rng = np.random.default_rng(1)
+    factors = np.where(rng.random(10_000) < 0.1, 2.0, rng.normal(1.0, 0.002, 10_000))
+    device = FakeDevice(noise=lambda number: float(factors[number]))
+    samples = Stopwatch(device).time_in_turn({"a": launches("a", 1e-3)})["a"]
+    assert samples.median == pytest.approx(1e-3, rel=2e-3)

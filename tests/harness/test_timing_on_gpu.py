@@ -1,0 +1,91 @@
+"""The stopwatch on a real GPU: against a kernel of known cycles, and against what CUPTI says."""
+
+import functools
+import statistics
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tilecheck.monitor import Monitor
+from tilecheck.timing import Samples, Stopwatch
+
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
+
+
+@pytest.fixture(scope="module")
+def monitor() -> Iterator[Monitor]:
+    with Monitor() as monitor:
+        yield monitor
+
+
+@pytest.fixture(scope="module")
+def stopwatch(monitor: Monitor) -> Stopwatch:
+    from tilecheck.timing_cuda import CudaDevice
+
+    return Stopwatch(CudaDevice(monitor), budget=0.5)
+
+
+def timed(stopwatch: Stopwatch, launch: Callable[[], Any]) -> Samples:
+    return stopwatch.time_in_turn({"it": [launch]})["it"]
+
+
+@pytest.mark.parametrize("cycles", [100_000, 2_000_000])
+def test_a_kernel_of_known_cycles(stopwatch: Stopwatch, cycles: int) -> None:
+    samples = timed(stopwatch, functools.partial(torch.cuda._sleep, cycles))
+    assert samples.method == "events"
+    assert samples.cycles == pytest.approx(cycles, rel=0.03, abs=6000)  # 3 us: start and end of a launch
+
+
+def test_a_short_kernel_of_known_cycles(stopwatch: Stopwatch) -> None:
+    samples = timed(stopwatch, functools.partial(torch.cuda._sleep, 10_000))
+    assert samples.method == "graph64"
+    assert samples.cycles == pytest.approx(10_000, abs=0.7e-6 * samples.clock_mhz * 1e6)
+
+
+def cupti(stopwatch: Stopwatch, launch: Callable[[], Any], filler: float) -> float:
+    """The median duration of the kernel that `launch` launches, as CUPTI has it, with cold L2."""
+    device: Any = stopwatch.device
+    device.once(launch, filler)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(30):
+            device.once(launch, filler)
+    kernels = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    kernels.sort(key=lambda event: event.time_range.start)
+    # What follows the reduction that empties L2.
+    flushed = [i for i, event in enumerate(kernels) if "reduce_kernel" in event.name]
+    durations = [kernels[i + 1].time_range.elapsed_us() for i in flushed if i + 1 < len(kernels)]
+    assert len(durations) >= 25
+    return statistics.median(durations) / 1e6
+
+
+@pytest.mark.parametrize("size", [24, 26, 28])
+def test_long_kernels_agree_with_cupti(stopwatch: Stopwatch, size: int) -> None:
+    a, b = torch.zeros(2**size, device="cuda"), torch.zeros(2**size, device="cuda")
+    launch = functools.partial(torch.add, a, 1.0, out=b)
+    samples = timed(stopwatch, launch)
+    assert samples.method == "events"
+    assert samples.median == pytest.approx(cupti(stopwatch, launch, 1e-3), rel=0.03)
+
+
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_products_agree_with_cupti(stopwatch: Stopwatch, size: int) -> None:
+    a = torch.randn(size, size, device="cuda", dtype=torch.bfloat16)
+    out = torch.empty_like(a)
+    launch = functools.partial(torch.mm, a, a, out=out)
+    samples = timed(stopwatch, launch)
+    assert samples.median == pytest.approx(cupti(stopwatch, launch, 3 * samples.median), rel=0.03, abs=0.7e-6)
+
+
+def test_the_clock_is_the_gpus(monitor: Monitor, stopwatch: Stopwatch) -> None:
+    samples = timed(stopwatch, functools.partial(torch.cuda._sleep, 1_000_000))
+    assert samples.clock_mhz * 1e6 <= monitor.facts().max_clock * 1.001
+    assert samples.clock_mhz > 0
+
+
+def test_facts_are_plausible(monitor: Monitor) -> None:
+    facts = monitor.facts()
+    assert facts.name == torch.cuda.get_device_name()
+    assert 1e11 < facts.bandwidth < 2e13
+    assert 1 << 20 < facts.l2 < 1 << 30

@@ -1,0 +1,147 @@
+"""The two sides of a comparison: where their kernels come from, and the processes that time them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import tilecheck
+
+TILELANG = "tilelang=="
+"""Before the version, a side that is another TileLang under the same kernels."""
+
+
+class SideError(RuntimeError):
+    """A side that is not there or does not work; the text is one line."""
+
+
+class Side:
+    """A process with a bench of its own; a context manager.
+
+    label: for people.  python: that runs it.  root: the project's folder.
+    """
+
+    def __init__(self, label: str, python: Path, root: Path) -> None:
+        self.label = label
+        self._command = [str(python), "-m", "tilecheck.ab.bench", str(root)]
+        self._root = root
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> "Side":
+        own = str(Path(tilecheck.__file__).resolve().parents[1])
+        path = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self._root,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(OSError):
+                assert process.stdin is not None
+                process.stdin.close()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def rows(self) -> list[str]:
+        """The rows that this side can time."""
+        return list(self._ask(do="rows")["rows"])
+
+    def prepare(self, rows: Sequence[str]) -> dict[str, str]:
+        """Compiles `rows`; what does not compile, with the reason."""
+        return dict(self._ask(do="prepare", rows=list(rows))["errors"])
+
+    def check(self, row: str) -> str | None:
+        """What is wrong with the row's output; None: nothing."""
+        wrong: str | None = self._ask(do="check", row=row)["wrong"]
+        return wrong
+
+    def time(self, row: str) -> dict[str, Any]:
+        """A block of samples: "seconds" (their median), "clock_mhz", "method"."""
+        return self._ask(do="time", row=row)
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = ""
+        if not line:
+            raise SideError(f"{self.label}: its process ended with exit code {process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise SideError(f"{self.label}: {answer['error']}")
+        return answer
+
+
+@contextmanager
+def side(name: str | None, root: Path) -> Iterator[Side]:
+    """The side called `name`: a git ref of the repository that `root` is in, "tilelang==VERSION" for another
+    TileLang under the kernels as they are, or None for those under the TileLang that is installed.
+
+    root: the project's folder, in the working tree.
+    Raises SideError, in one line, where there is no such ref, and NoEnvironment for a version that cannot be
+    had.
+    """
+    if name is None:
+        with Side("working tree", Path(sys.executable), root) as made:
+            yield made
+    elif name.startswith(TILELANG):
+        from tilecheck.cli.output import note
+        from tilecheck.versions import environment_with
+
+        environment = environment_with(name.removeprefix(TILELANG), note)
+        with Side(name, environment.python, root) as made:
+            yield made
+    else:
+        with checked_out(name, root) as folder, Side(name, Path(sys.executable), folder) as made:
+            yield made
+
+
+@contextmanager
+def checked_out(ref: str, root: Path) -> Iterator[Path]:
+    """The project's folder as of `ref`, checked out beside the working tree and removed again."""
+    top = Path(_git(root, "rev-parse", "--show-toplevel"))
+    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    folder = Path(tempfile.mkdtemp(prefix="tilecheck-ab-"))
+    try:
+        _git(top, "worktree", "add", "--detach", "--quiet", str(folder / "tree"), commit)
+        yield folder / "tree" / root.resolve().relative_to(top.resolve())
+    finally:
+        with suppress(SideError):
+            _git(top, "worktree", "remove", "--force", str(folder / "tree"))
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise SideError(f"git does not run: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"there is no commit {arguments[-1].partition('^')[0]!r}"]
+        raise SideError(f"git {arguments[0]}: {said[-1]}")
+    return done.stdout.strip()

@@ -1,0 +1,379 @@
+"""Stored times: files of pytest-benchmark, one folder a GPU model, numbered; the newest number is the bar.
+
+`baselines/nvidia-h200/0002_tilelang-0.1.15.json` has, in `machine_info`, the GPU's model and nothing of the
+host, and for each row pytest-benchmark's statistics and, in `extra_info`, how the row was timed, with what,
+and what it was compared with. The rows are known by kernel and case.
+
+A file that cannot be read whole is an error, never passed over: the one before it would be a lower bar.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tilecheck.gate import Bar, Measurement
+
+LIBRARIES = ("torch", "cuda", "cudnn")
+"""Those parts of a toolchain that the vendors' times depend on."""
+
+_NUMBERED = re.compile(r"(\d{4})_.+\.json")
+
+
+class BaselineError(ValueError):
+    """A file of times that cannot be used; the text is one line: file, place, what to do."""
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """One row of a file.
+
+    id: as tests name it, `matmul-llama8b-up-bf16`.  median, q1, q3: seconds.  samples: how many.
+    vendors: medians in seconds, by name.  noise, ratio_noise: between runs; None: never measured.
+    runs: how many runs it was made of.  verdict: on it when it was taken; "" without a comparison.
+    toolchain: versions by name.  raw: the whole of it, as it is in the file.
+    """
+
+    id: str
+    median: float
+    q1: float
+    q3: float
+    samples: int
+    method: str
+    clock_mhz: float
+    toolchain: Mapping[str, str]
+    vendors: Mapping[str, float] = field(default_factory=dict)
+    throttled: tuple[str, ...] = ()
+    noise: float | None = None
+    ratio_noise: float | None = None
+    runs: int = 1
+    schedule: str = ""
+    source_hash: str = ""
+    verdict: str = ""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def bar(self) -> Bar:
+        """The row as what others are compared with."""
+        return Bar(
+            median=self.median,
+            method=self.method,
+            clock_mhz=self.clock_mhz,
+            noise=self.noise,
+            ratio_noise=self.ratio_noise,
+            vendors=self.vendors,
+            libraries=libraries_of(self.toolchain),
+        )
+
+    @property
+    def measurement(self) -> Measurement:
+        """The row as what is compared with another."""
+        return Measurement(
+            median=self.median,
+            q1=self.q1,
+            q3=self.q3,
+            samples=self.samples,
+            method=self.method,
+            clock_mhz=self.clock_mhz,
+            throttled=self.throttled,
+            vendors=self.vendors,
+            libraries=libraries_of(self.toolchain),
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A file of times.
+
+    gpu: the model, as its driver names it.  rows: by id.  commit: of the sources; "" if unknown.
+    dirty: they were changed since.  taken: when, as text.  failed: ids of tests that failed in this run, but
+    for those that failed by their time alone.  strangers: other processes that computed on the GPU meanwhile.
+    """
+
+    path: Path
+    gpu: str
+    rows: Mapping[str, StoredRow]
+    commit: str = ""
+    dirty: bool = False
+    taken: str = ""
+    failed: tuple[str, ...] = ()
+    strangers: int = 0
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def toolchain(self) -> Mapping[str, str]:
+        """Of the first row; `one_toolchain` says whether of all."""
+        return next(iter(self.rows.values())).toolchain
+
+    @property
+    def one_toolchain(self) -> bool:
+        return all(row.toolchain == self.toolchain for row in self.rows.values())
+
+
+def libraries_of(toolchain: Mapping[str, str]) -> dict[str, str]:
+    """What of a toolchain the vendors' times depend on."""
+    return {name: toolchain[name] for name in LIBRARIES if name in toolchain}
+
+
+def toolchain_changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """What differs between two toolchains, in words; "" if nothing does."""
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return ", ".join(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in names)
+
+
+# Folders and files
+
+
+def model_folder(gpu: str) -> str:
+    """The name of a GPU model's folder: "NVIDIA H200" becomes "nvidia-h200"."""
+    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The numbered files of a folder, the newest last."""
+    found = [path for path in folder.glob("*.json") if _NUMBERED.fullmatch(path.name)]
+    return sorted(found, key=lambda path: (path.name[:4], path.name))
+
+
+def stored_models(baselines: Path) -> dict[str, list[Path]]:
+    """The folders of GPU models that have numbered files, by name, with these."""
+    folders = sorted(path for path in baselines.glob("*") if path.is_dir())
+    return {folder.name: files for folder in folders if (files := numbered(folder))}
+
+
+def choose(folder: Path, asked: str | None) -> Path:
+    """The file of `folder` that is asked for: None: the newest; else by number ("2", "0002"), or by what its
+    name begins with. Raises BaselineError, in one line, where that is none or several.
+    """
+    files = numbered(folder)
+    if not files:
+        raise BaselineError(f"no stored times in {shown(folder)}")
+    if asked is None:
+        asked = files[-1].name[:4]
+    prefix = f"{int(asked):04}_" if asked.isdecimal() else asked
+    found = [path for path in files if path.name.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    what = "no stored times" if not found else "several stored times"
+    names = ", ".join(path.name for path in (found or files))
+    raise BaselineError(f"{what} {asked!r} in {shown(folder)}; there {_are(found or files)} {names}")
+
+
+def write_next(folder: Path, name: str, content: Mapping[str, Any]) -> Path:
+    """Stores `content` under the next number and returns the file; never in the place of another one.
+
+    Raises BaselineError where it cannot be written.
+    """
+    made = folder / f".{os.getpid()}.new"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with made.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(json.dumps(content, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        files = numbered(folder)
+        number = int(files[-1].name[:4]) if files else 0
+        while True:
+            number += 1
+            path = folder / f"{number:04}_{name}.json"
+            if any(other.name.startswith(f"{number:04}_") for other in numbered(folder)):
+                continue  # someone else's, meanwhile
+            try:
+                os.link(made, path)  # unlike a rename it fails where there is one
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        raise BaselineError(f"{shown(folder)}: not written: {error.strerror or error}") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+# Completeness
+
+
+def missing(expected: Iterable[str], stored: Collection[str]) -> list[str]:
+    """Rows that there is no stored time of."""
+    return [id for id in expected if id not in stored]
+
+
+def orphaned(expected: Collection[str], stored: Iterable[str]) -> list[str]:
+    """Stored rows that no kernel has any more."""
+    return [id for id in stored if id not in expected]
+
+
+# Reading
+
+
+def read_run(path: Path) -> Run:
+    """The rows of a file of pytest-benchmark, and what it says of the run; other people's benchmarks in it
+    are passed over. Raises BaselineError, in one line, for what is no such file or lacks what a row needs.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except FileNotFoundError:
+        raise BaselineError(f"{shown(path)}: there is no such file") from None
+    except OSError as error:
+        raise BaselineError(f"{shown(path)}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(path, f"byte {error.start} is no UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise _unusable(path, f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise _unusable(path, f"no JSON: {error}") from error
+    return run_of(content, path)
+
+
+def run_of(content: Any, path: Path) -> Run:
+    """The run that `content`, of the file `path`, is of; raises BaselineError as `read_run` does."""
+    try:
+        return _run(path, content)
+    except _WrongError as wrong:
+        raise _unusable(path, str(wrong)) from None
+
+
+def shown(path: Path) -> str:
+    """A path as messages show it: relative to where the command was given, if it lies below."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
+
+
+class _WrongError(ValueError):
+    """What is wrong in a file, and where."""
+
+
+def _run(path: Path, content: Any) -> Run:
+    top = _Part(content, "the whole")
+    benchmarks = top.value("benchmarks", list)
+    rows: dict[str, StoredRow] = {}
+    for position, benchmark in enumerate(benchmarks):
+        part = _Part(benchmark, f"benchmarks[{position}]")
+        if "kernel" not in part.part("extra_info"):
+            continue
+        row = _row(part)
+        if row.id in rows:
+            raise _WrongError(f"row {row.id} occurs twice")
+        rows[row.id] = row
+    if not rows:
+        raise _WrongError("no latency rows in it")
+    commit = top.part("commit_info") if "commit_info" in top else _Part({}, "commit_info")
+    tilecheck = top.part("tilecheck") if "tilecheck" in top else _Part({}, "tilecheck")
+    return Run(
+        path=path,
+        gpu=top.part("machine_info").text("gpu"),
+        rows=MappingProxyType(rows),
+        commit=commit.text("id") if "id" in commit else "",
+        dirty=commit.value("dirty", bool) if "dirty" in commit else False,
+        taken=top.text("datetime") if "datetime" in top else "",
+        failed=tilecheck.texts("failed") if "failed" in tilecheck else (),
+        strangers=int(tilecheck.number("strangers", zero=True)) if "strangers" in tilecheck else 0,
+        raw=content,
+    )
+
+
+def _row(part: "_Part") -> StoredRow:
+    extra = part.part("extra_info")
+    id = f"{extra.text('kernel').replace('_', '-')}-{extra.text('case')}"
+    for name in ("name", "fullname"):
+        if f"[{id}]" not in part.text(name):
+            raise _WrongError(
+                f"{part.place}: {name} is {part.text(name)!r}, and by extra_info it is row {id}"
+            )
+    part, extra = part.called(f"row {id}"), extra.called(f"row {id}: extra_info")
+    stats = part.part("stats")
+    return StoredRow(
+        id=id,
+        median=stats.number("median"),
+        q1=stats.number("q1"),
+        q3=stats.number("q3"),
+        samples=int(stats.number("rounds")),
+        method=extra.text("method"),
+        clock_mhz=extra.number("clock_mhz", zero=True),
+        toolchain=extra.part("toolchain").strings(),
+        vendors=extra.part("vendors").numbers(),
+        throttled=extra.texts("throttled") if "throttled" in extra else (),
+        noise=extra.share("noise"),
+        ratio_noise=extra.share("ratio_noise"),
+        runs=int(extra.number("runs")) if "runs" in extra else 1,
+        schedule=extra.text("schedule") if "schedule" in extra else "",
+        source_hash=extra.text("source_hash") if "source_hash" in extra else "",
+        verdict=extra.text("verdict") if "verdict" in extra else "",
+        raw=part.content,
+    )
+
+
+class _Part:
+    """An object in a file, and its place there; what is asked for and not there as expected is an error."""
+
+    def __init__(self, content: Any, place: str) -> None:
+        if not isinstance(content, dict):
+            raise _WrongError(f"{place} is {_brief(content)}, no object")
+        self.content: dict[str, Any] = content
+        self.place = place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.content
+
+    def called(self, place: str) -> "_Part":
+        return _Part(self.content, place)
+
+    def value(self, name: str, kind: type) -> Any:
+        if name not in self.content:
+            raise _WrongError(f"{self.place}: {name} is missing")
+        found = self.content[name]
+        if not isinstance(found, kind):
+            raise _WrongError(f"{self.place}: {name} is {_brief(found)}, no {kind.__name__}")
+        return found
+
+    def part(self, name: str) -> "_Part":
+        return _Part(self.value(name, object), f"{self.place}: {name}")
+
+    def text(self, name: str) -> str:
+        return str(self.value(name, str))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        found = self.value(name, list)
+        if not all(isinstance(text, str) for text in found):
+            raise _WrongError(f"{self.place}: {name} is {_brief(found)}, no list of strings")
+        return tuple(found)
+
+    def number(self, name: str, zero: bool = False) -> float:
+        return _positive(self.value(name, object), f"{self.place}: {name}", zero)
+
+    def share(self, name: str) -> float | None:
+        return None if self.content.get(name) is None else self.number(name, zero=True)
+
+    def numbers(self) -> dict[str, float]:
+        return {name: _positive(n, f"{self.place}: {name}") for name, n in self.content.items()}
+
+    def strings(self) -> dict[str, str]:
+        return {name: self.text(name) for name in self.content}
+
+
+def _positive(value: Any, place: str, zero: bool = False) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise _WrongError(f"{place} is {_brief(value)}, no number {'>=' if zero else '>'} 0")
+    return float(value)
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _unusable(path: Path, what: str) -> BaselineError:
+    return BaselineError(f"{shown(path)}: {what}; mend the file, or take it back with git or remove it")
+
+
+def _are(files: Sequence[Path]) -> str:
+    return "is" if len(files) == 1 else "are"

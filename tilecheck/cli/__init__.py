@@ -1,0 +1,85 @@
+"""The command line: `tilecheck COMMAND`, for what is no test.
+
+A command is a module of this package, of the command's name, with `configure(parser)` and `run(arguments)`,
+which returns the exit code (and `EPILOG`, where its help ends otherwise); and a line in `COMMANDS`. Only the
+module of the command that is asked for is imported, and what that needs beyond the standard library it
+imports in `run`: `tilecheck --help` wants neither torch nor TileLang.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tilecheck.cli.failing import EXIT_CODES, BadInput
+from tilecheck.near import did_you_mean
+
+COMMANDS = {
+    "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",
+    "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
+    "ab": "time the kernels of two commits, or two versions of TileLang, in turn",
+    "diff-codegen": "say what changes in the compiled code from one TileLang, or file of facts, to another",
+}
+"""Each command with its line of help."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse's, but a mistake is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        sys.exit(2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command; its exit code, as `EXIT_CODES` says."""
+    try:
+        return _run(arguments)
+    except SystemExit as end:  # argparse's, after --help and after a mistake
+        return end.code if isinstance(end.code, int) else 2
+    except BadInput as error:
+        sys.stderr.write(f"tilecheck: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0].startswith("-"):
+        _overview().parse_args(arguments or ["--help"])
+        return 2
+    command, *rest = arguments
+    if command not in COMMANDS:
+        raise BadInput(f"no command {command!r}{did_you_mean(command, COMMANDS)}; see tilecheck --help")
+    module = importlib.import_module(f"tilecheck.cli.{command.replace('-', '_')}")
+    parser = _Parser(
+        prog=f"tilecheck {command}",
+        description=module.__doc__,
+        epilog=getattr(module, "EPILOG", EXIT_CODES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.configure(parser)
+    return int(module.run(parser.parse_args(rest)))
+
+
+def _overview() -> _Parser:
+    from tilecheck import __version__
+
+    lines = [f"  {name:14} {line}" for name, line in COMMANDS.items()]
+    parser = _Parser(
+        prog="tilecheck",
+        usage="tilecheck COMMAND ...",
+        description="\n".join(["What is no test:", "", *lines, "", "tilecheck COMMAND --help says more."]),
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"tilecheck {__version__}")
+    return parser

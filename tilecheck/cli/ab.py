@@ -1,0 +1,67 @@
+"""Time the kernels of two commits, or under two versions of TileLang, in turn on one GPU.
+
+OLD and NEW are commits of the repository, or `tilelang==VERSION` for the kernels as they lie there under
+another TileLang. NEW is the working tree unless it is given. No stored time is needed.
+"""
+
+import argparse
+
+from tilecheck.cli.failing import BadInput
+from tilecheck.cli.output import note, show
+from tilecheck.cli.selecting import add_root, project_of
+
+EPILOG = """\
+verdicts, of 8 times in turn:
+  slower, faster   all eight say so, by more than 0.5 %
+  same             all eight are within 1.5 %
+  inconclusive     neither
+
+exit codes:
+  0  nothing is slower
+  1  a row is slower, or the new side is wrong or does not compile
+  2  wrong usage or unusable input; one line on standard error says which
+  3  nothing is slower, and rows are inconclusive
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("old", metavar="OLD", help="a commit, or tilelang==VERSION")
+    parser.add_argument("new", metavar="NEW", nargs="?", help="the same (default: the working tree)")
+    parser.add_argument(
+        "-k",
+        dest="parts",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="only rows whose id holds this, as in `-k softmax`; several: any of them",
+    )
+    add_root(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project = project_of(arguments)
+
+    from tilecheck import environment
+    from tilecheck.ab.match import play, shared_rows
+    from tilecheck.ab.report import exit_code, line, summary
+    from tilecheck.ab.sides import SideError, side
+    from tilecheck.versions import NoEnvironment
+
+    lacking = environment.missing_packages() or environment.why_no_gpu(environment.machine())
+    if lacking:
+        raise BadInput(f"times want a GPU: {lacking}; diff-codegen compares two versions without one")
+    try:
+        with side(arguments.old, project.root) as old, side(arguments.new, project.root) as new:
+            rows, only = shared_rows(old.rows(), new.rows())
+            parts = arguments.parts or [""]
+            rows = [row for row in rows if any(part in row for part in parts)]
+            if not rows:
+                raise BadInput(f"no row of both sides holds {' or '.join(map(repr, parts))}")
+            results = []
+            for result in play(old, new, rows, note):
+                results.append(result)
+                show(line(result))
+            show(summary(results, only, old.label, new.label))
+            return exit_code(results)
+    except (SideError, NoEnvironment) as error:
+        raise BadInput(str(error)) from error

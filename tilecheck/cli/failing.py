@@ -1,0 +1,13 @@
+"""How a command ends: the exit codes, and how it says that it cannot do what was asked for."""
+
+EXIT_CODES = """\
+exit codes:
+  0  fine
+  1  what was asked for differs, or could not be done
+  2  wrong usage or unusable input; one line on standard error says which
+"""
+"""What `--help` says; a command that has more to say has its own."""
+
+
+class BadInput(Exception):
+    """Wrong usage or unusable input: its text is the one line that is shown, and the exit code is 2."""

@@ -1,0 +1,72 @@
+"""Print what a kernel becomes on its way to the GPU, for reading: nothing but the text on standard output."""
+
+import argparse
+
+from tilecheck.cli.failing import BadInput
+from tilecheck.cli.output import note, show, stdout_kept
+from tilecheck.cli.selecting import (
+    DEFAULT_ARCH,
+    add_root,
+    add_schedule,
+    arch_named,
+    case_named,
+    default_arch,
+    kernel_named,
+    legal_schedule,
+    project_of,
+    specs_of,
+)
+
+_FORMS = {
+    "traced": "the program as it was traced, before any pass of the compiler",
+    "tir": "the device functions after lowering",
+    "cuda": "the CUDA source (the default)",
+    "ptx": "the PTX of nvcc",
+    "sass": "the disassembled machine code",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
+    )
+    parser.add_argument("--case", metavar="ID", help="the case (default: the first whose code is looked at)")
+    parser.add_argument("--arch", help=f"the architecture (default: {DEFAULT_ARCH})")
+    add_schedule(parser)
+    forms = parser.add_mutually_exclusive_group()
+    for form, line in _FORMS.items():
+        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=line)
+    parser.set_defaults(form="cuda")
+    add_root(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with stdout_kept():
+        text, error = _text(arguments)
+    if error is not None:
+        note(f"tilecheck source: {error}")
+        return 1
+    show(text)
+    return 0
+
+
+def _text(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    """The text that was asked for, or why the compiler does not give it."""
+    from tilecheck.codegen import CodegenError, artifacts_of, lower
+    from tilecheck.codegen.toolchain import NoToolchain
+    from tilecheck.program import build_program
+
+    spec = kernel_named(arguments.kernel, specs_of(project_of(arguments)))
+    case = spec.cases_of_code[0] if arguments.case is None else case_named(arguments.case, spec)
+    arch = default_arch(spec) if arguments.arch is None else arch_named(arguments.arch)
+    schedule = legal_schedule(arguments.schedule, spec, case, arch)
+    try:
+        program = build_program(spec, case, arch, schedule)
+        if arguments.form == "traced":
+            return str(program.prim_func.script(show_meta=False)), None
+        made = lower(program) if arguments.form in ("tir", "cuda") else artifacts_of(program)
+    except (CodegenError, ValueError) as error:
+        return "", f"{spec.test_id(case)} on {arch.name}: {error}"
+    except NoToolchain as error:
+        raise BadInput(str(error)) from error
+    return str(getattr(made, arguments.form)), None

@@ -1,0 +1,27 @@
+"""What the compiler makes of a program, for any architecture, without a GPU.
+
+toolchain   which nvcc and nvdisasm, and their versions
+lowering    TileLang: from a program to CUDA source
+compiling   nvcc and ptxas: from source to a cubin, with its registers and spills
+sass        counts of instructions in the disassembly
+facts       all of it as numbers
+artifacts   the above, kept on disk
+"""
+
+from tilecheck.codegen.artifacts import Artifacts, artifacts_of, facts_of
+from tilecheck.codegen.facts import Facts
+from tilecheck.codegen.lowering import CodegenError, Lowered, lower
+from tilecheck.codegen.toolchain import NoToolchain, Toolchain, find_toolchain
+
+__all__ = [
+    "Artifacts",
+    "CodegenError",
+    "Facts",
+    "Lowered",
+    "NoToolchain",
+    "Toolchain",
+    "artifacts_of",
+    "facts_of",
+    "find_toolchain",
+    "lower",
+]

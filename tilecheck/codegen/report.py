@@ -1,0 +1,139 @@
+"""What changes from one collection of facts to another, for whoever asks whether it is safe to upgrade."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilecheck.codegen.changes import RowChange, bind, compare, toolchain_changes
+from tilecheck.codegen.collection import Collection, Key
+from tilecheck.codegen.facts import Facts
+from tilecheck.codegen.store import DEFAULT
+from tilecheck.codegen.table import WIDTH
+
+SHOWN = 6
+"""Changes of a row that are shown; the worst come first."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows by what became of them.
+
+    common: those that both have.  broken: that compile no more, with the reason.  mended: that compile now.
+    failing: that compile with neither.  changed: whose code differs, worst first.
+    removed, added: that only one has.  toolchain: versions that differ, in words.
+    """
+
+    common: int
+    broken: Mapping[Key, str]
+    mended: tuple[Key, ...]
+    failing: tuple[Key, ...]
+    changed: tuple[RowChange[Key], ...]
+    removed: tuple[Key, ...]
+    added: tuple[Key, ...]
+    toolchain: str
+
+    @property
+    def regressions(self) -> tuple[RowChange[Key], ...]:
+        return tuple(change for change in self.changed if change.severity == "regression")
+
+    @property
+    def worse(self) -> int:
+        """Rows that get worse."""
+        return len(self.broken) + len(self.regressions)
+
+
+def compared(old: Collection, new: Collection) -> Comparison:
+    """What becomes of each row of `old` and `new`."""
+    common = [key for key in old.rows if key in new.rows]
+    before, broken, mended, failing = {}, {}, [], []
+    after: dict[Key, Facts] = {}
+    for key in common:
+        was, now = old.rows[key], new.rows[key]
+        if isinstance(was, str) and isinstance(now, str):
+            failing.append(key)
+        elif isinstance(was, str):
+            mended.append(key)
+        elif isinstance(now, str):
+            broken[key] = now
+        else:
+            before[key], after[key] = was, now
+    return Comparison(
+        common=len(common),
+        broken=broken,
+        mended=tuple(mended),
+        failing=tuple(failing),
+        changed=tuple(change for change in compare(before, after) if bind(change.changes)),
+        removed=tuple(key for key in old.rows if key not in new.rows),
+        added=tuple(key for key in new.rows if key not in old.rows),
+        toolchain=toolchain_changes(_toolchain(old), _toolchain(new)),
+    )
+
+
+def name_of(key: Key) -> str:
+    """`matmul-tail-m-fp16-sm_80`, with the variant if it is not the default one."""
+    kernel, case, variant, arch = key
+    return "-".join([kernel.replace("_", "-"), case, *([] if variant == DEFAULT else [variant]), arch])
+
+
+def report(found: Comparison, old: str, new: str, whole: bool) -> str:
+    """A table, worst first, and an answer.  old, new: what is compared.  whole: every change of each row."""
+    lines = [f"{old} -> {new}", *_wrapped(found.toolchain or "the same toolchain", 2), ""]
+    lines += _table(found, whole)
+    for label, keys in (("only in A", found.removed), ("only in B", found.added)):
+        if keys:
+            lines += [f"{label}: {len(keys)} rows", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
+    return "\n".join([*lines, *_wrapped(_answer(found, old, new), 0)])
+
+
+def _table(found: Comparison, whole: bool) -> list[str]:
+    """The rows under what became of them; those of one fate together."""
+    fates: dict[tuple[str, str], list[Key]] = {}
+    for key, error in found.broken.items():
+        fates.setdefault(("worse", f"compiles no more: {error}"), []).append(key)
+    for severity, label in (("regression", "worse"), ("improvement", "better"), ("neutral", "differs")):
+        if label == "better" and found.mended:
+            fates["better", "compiles now"] = list(found.mended)
+        for change in found.changed:
+            if change.severity == severity and (whole or label != "differs"):
+                fates.setdefault((label, _words(change, whole)), []).append(change.row)
+    lines = []
+    for (label, words), keys in fates.items():
+        first, *more = _wrapped(", ".join(map(name_of, keys)), 8)
+        lines += [f"{label:8}{first.lstrip()}", *more, *_wrapped(words, 10)]
+    return [*lines, ""] if lines else []
+
+
+def _words(change: RowChange[Key], whole: bool) -> str:
+    words = [each.words for each in change.changes]
+    more = len(words) - SHOWN
+    return ", ".join(words if whole or more <= 0 else [*words[:SHOWN], f"and {more} more"])
+
+
+def _answer(found: Comparison, old: str, new: str) -> str:
+    differ = sum(change.severity == "neutral" for change in found.changed)
+    better = sum(change.severity == "improvement" for change in found.changed) + len(found.mended)
+    same = found.common - found.worse - differ - better - len(found.failing)
+    counts = {
+        "worse": found.worse,
+        "better": better,
+        "only different": differ,
+        "the same": same,
+        "compiling with neither": len(found.failing),
+    }
+    summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    verdict = "not safe" if found.worse else "safe, as far as the code tells"
+    return f"{found.common} rows: {summary}. From {old} to {new}: {verdict}."
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(text, WIDTH, initial_indent=space, subsequent_indent=space, break_on_hyphens=False)
+
+
+def _toolchain(collection: Collection) -> Mapping[str, str]:
+    """The versions, of all architectures together; those that differ among them are named with each."""
+    merged: dict[str, set[str]] = {}
+    for toolchain in collection.toolchains.values():
+        for name, version in toolchain.items():
+            merged.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(versions)) for name, versions in merged.items()}

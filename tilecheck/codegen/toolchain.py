@@ -1,0 +1,128 @@
+"""The compiler and the disassembler that facts come from, and their versions.
+
+The wheels of the extra `codegen` come first: they are pinned, so that facts compare across machines, whatever
+toolkit a machine has beside them.
+"""
+
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilecheck.environment import version
+
+INSTALL = "pip install -e '.[codegen]'"
+"""The command that installs the wheels, in tilecheck's checkout."""
+
+_PACKAGES = ("apache-tvm-ffi", "tilelang", "z3-solver")  # z3 decides what TileLang's analyser can prove
+_RELEASE = re.compile(r"\bV(\d+(\.\d+)+)")
+
+
+class NoToolchain(RuntimeError):
+    """There is no compiler, or no disassembler; the text says what installs them."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """nvcc, ptxas, nvdisasm: the programs.
+    origin: "wheels", "CUDA_HOME" or "path": where nvcc and ptxas are from.
+    versions: of TileLang, of what it decides with, and of the three programs.
+    """
+
+    nvcc: Path
+    ptxas: Path
+    nvdisasm: Path
+    origin: str
+    versions: Mapping[str, str]
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Names and versions, sorted. Facts are compared one by one only where these are equal."""
+        return dict(sorted(self.versions.items()))
+
+    def __str__(self) -> str:
+        names = ("tilelang", "nvcc", "nvdisasm")
+        return f"{', '.join(f'{name} {self.versions[name]}' for name in names)} ({self.origin})"
+
+
+@functools.cache
+def find_toolchain() -> Toolchain:
+    """The toolchain of this machine.
+
+    Raises NoToolchain, in one line, where a part is missing.
+    """
+    nvcc, origin = _find_nvcc()
+    ptxas = nvcc.with_name("ptxas")
+    if not ptxas.exists():
+        raise NoToolchain(f"{nvcc} has no ptxas beside it; {INSTALL} brings both")
+    nvdisasm = _of_wheel("nvidia-cuda-nvdisasm", "nvdisasm") or _beside(nvcc) or _on_path("nvdisasm")
+    if nvdisasm is None:
+        raise NoToolchain(f"no nvdisasm in the wheels, beside {nvcc} or on the path; {INSTALL} brings one")
+    if shutil.which("g++") is None:
+        raise NoToolchain("nvcc needs a C++ compiler, and there is no g++ on the path")
+    versions = {package: version(package) or "none" for package in _PACKAGES}
+    for program in (nvcc, ptxas, nvdisasm):
+        versions[program.name] = _version_of(program)
+    return Toolchain(nvcc, ptxas, nvdisasm, origin, versions)
+
+
+def _find_nvcc() -> tuple[Path, str]:
+    places = {
+        "wheels": _of_wheel("nvidia-cuda-nvcc", "nvcc"),
+        "CUDA_HOME": _of_home("nvcc"),
+        "path": _on_path("nvcc"),
+    }
+    for origin, nvcc in places.items():
+        if nvcc is not None:
+            return nvcc, origin
+    raise NoToolchain(f"no nvcc in the wheels, in CUDA_HOME or on the path; {INSTALL} brings one")
+
+
+def _of_home(name: str) -> Path | None:
+    homes = (os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH"))
+    paths = (Path(home, "bin", name) for home in homes if home)
+    return next((path for path in paths if path.exists()), None)
+
+
+def _of_wheel(package: str, name: str) -> Path | None:
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = (Path(str(file.locate())) for file in files if file.name == name)
+    return next((path for path in found if os.access(path, os.X_OK)), None)
+
+
+def _on_path(name: str) -> Path | None:
+    found = shutil.which(name)
+    if found is None:
+        return None
+    # A toolkit's programs lie side by side; what is on the path may be a link or a script that calls them.
+    real = Path(found).resolve()
+    return real if real.with_name("ptxas").exists() else _of_toolkit(name) or real
+
+
+def _of_toolkit(name: str) -> Path | None:
+    path = Path("/usr/local/cuda/bin", name)
+    return path if path.exists() else None
+
+
+def _beside(nvcc: Path) -> Path | None:
+    path = nvcc.with_name("nvdisasm")
+    return path if path.exists() else None
+
+
+def _version_of(program: Path) -> str:
+    try:
+        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoToolchain(f"{program} does not run: {error}; {INSTALL} brings one") from error
+    found = _RELEASE.search(told.stdout)
+    if found is None:
+        raise NoToolchain(f"{program} --version names no version: {told.stdout.strip()[:80]!r}")
+    return found.group(1)

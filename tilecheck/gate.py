@@ -1,0 +1,291 @@
+"""Verdicts: whether a kernel takes as long as its baseline says. Pure arithmetic.
+
+A time that moved tells of a slower kernel or of a slower machine. So a verdict wants to see it twice: in the
+time, and in the time over the vendor's of the same run, as far as both runs used the same vendor's libraries.
+What was taken differently, at another clock or while the driver lowered it, is not compared at all.
+
+The band, within which a row is the same, comes from the row: three times the spread between *runs* of one
+kernel, in processes of their own, as the spread within a run does not know of the next machine.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Literal
+
+Mode = Literal["normal", "strict", "off"]
+MODES: tuple[Mode, ...] = ("normal", "strict", "off")
+
+
+class Verdict(Enum):
+    """What a comparison says."""
+
+    SAME = "same"
+    SLOWER = "slower"
+    FASTER = "faster"
+    INCONCLUSIVE = "inconclusive"
+
+    def fails(self, mode: Mode) -> bool:
+        """Whether a row with this verdict fails the run.
+
+        Under "strict" a faster row fails too: its baseline is stale, and up to it the row could become
+        slower again unseen.
+        """
+        if mode == "off":
+            return False
+        return self is Verdict.SLOWER or (mode == "strict" and self is not Verdict.SAME)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How long a row took in one run.
+
+    median, q1, q3: of the samples, in seconds.  samples: how many.  method: how they were taken.
+    clock_mhz: their median clock; 0: unknown.  throttled: why the driver lowered it.
+    vendors: medians of the vendor's implementations in the same run, in seconds, by name.
+    libraries: versions of what the vendors' times depend on.
+    """
+
+    median: float
+    q1: float
+    q3: float
+    samples: int
+    method: str
+    clock_mhz: float = 0.0
+    throttled: tuple[str, ...] = ()
+    vendors: Mapping[str, float] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def uncertainty(self) -> float:
+        """Standard error of the median, as a share of it: 1.253 sigma / sqrt(n) for normal samples, whose
+        quartiles are 1.349 sigma apart.
+        """
+        return 1.253 / 1.349 * abs(self.q3 - self.q1) / math.sqrt(self.samples) / self.median
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a row is compared with. Fields as of `Measurement`, and:
+
+    noise, ratio_noise: spread between runs (`noise_between`) of the median, and of its ratio to the fastest
+    vendor's; None: never measured.
+    """
+
+    median: float
+    method: str
+    clock_mhz: float = 0.0
+    noise: float | None = None
+    ratio_noise: float | None = None
+    vendors: Mapping[str, float] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """floor: least band.  times_noise: the band in units of the noise.
+    assumed_noise: of a row whose noise was never measured.
+    clock: share by which clocks may differ.
+    miss: standard deviations beyond the band at which a slowdown is found, 2.33 for 99 of 100.
+    """
+
+    floor: float = 0.015
+    times_noise: float = 3.0
+    assumed_noise: float = 0.01
+    clock: float = 0.015
+    miss: float = 2.33
+
+    def band(self, noise: float | None) -> float:
+        """The share by which a row with this noise may differ from its baseline."""
+        return max(self.floor, self.times_noise * (self.assumed_noise if noise is None else noise))
+
+    def smallest(self, noise: float | None) -> float:
+        """The smallest slowdown that is found in 99 of 100 runs: old and new each have the noise."""
+        spread = self.assumed_noise if noise is None else noise
+        return self.band(noise) + self.miss * spread * math.sqrt(2)
+
+
+POLICY = Policy()
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Our time over the vendor's, then and now; the band is of its change."""
+
+    vendor: str
+    old: float
+    new: float
+    band: float
+
+    @property
+    def change(self) -> float:
+        return self.new / self.old - 1
+
+    def __str__(self) -> str:
+        moved = f"{self.old:.3f} -> {self.new:.3f}, {_percent(self.change)}"
+        return f"over {self.vendor} {moved}, band {_share(self.band)}"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with its reason in words, and the numbers that it is from.
+
+    old, new: medians in seconds.  smallest: the smallest slowdown that this row can find.
+    ratio: None where the vendor's times are not to be compared.
+    again: measuring again could lead to another verdict.
+    """
+
+    verdict: Verdict
+    reason: str
+    old: float
+    new: float
+    band: float
+    smallest: float
+    old_clock: float
+    new_clock: float
+    ratio: Ratio | None = None
+    again: bool = True
+
+    @property
+    def change(self) -> float:
+        """Of the time, as a share of the old one."""
+        return self.new / self.old - 1
+
+    @property
+    def numbers(self) -> str:
+        """Old and new in one line."""
+        clocks = f"{_clock(self.old_clock)} -> {_clock(self.new_clock)}"
+        moved = f"{seconds(self.old)} -> {seconds(self.new)}, {_percent(self.change)}"
+        ratio = "" if self.ratio is None else f"; {self.ratio}"
+        return f"{moved}, band {_share(self.band)}{ratio}; clock {clocks}"
+
+    def __str__(self) -> str:
+        return f"{self.verdict.value}: {self.reason}: {self.numbers}"
+
+
+def judge(new: Measurement, bar: Bar, policy: Policy = POLICY) -> Judgement:
+    """The verdict on one measurement."""
+    ratio = _ratio(new, bar, policy)
+    band, change = policy.band(bar.noise), new.median / bar.median - 1
+    smallest = policy.smallest(bar.noise)
+    if ratio is not None:
+        smallest = max(smallest, policy.smallest(bar.ratio_noise))
+    verdict, reason, again = _verdict(new, bar, policy, band, change, ratio)
+    return Judgement(
+        verdict=verdict,
+        reason=reason,
+        old=bar.median,
+        new=new.median,
+        band=band,
+        smallest=smallest,
+        old_clock=bar.clock_mhz,
+        new_clock=new.clock_mhz,
+        ratio=ratio,
+        again=again,
+    )
+
+
+def settle(judgements: Sequence[Judgement]) -> Judgement:
+    """The verdict on a row that was measured several times, one after the other: what all of them say.
+
+    One that is the same settles it, as only noise can have moved the others. If they differ otherwise,
+    nothing can be said. The numbers are the last one's.
+    """
+    last, verdicts = judgements[-1], [j.verdict for j in judgements]
+    if len(judgements) == 1:
+        return last
+    times = f"measured {len(judgements)} times"
+    if last.verdict is Verdict.SAME:
+        before = ", ".join(v.value for v in verdicts[:-1])
+        return replace(last, reason=f"{last.reason} ({times}, before: {before})")
+    if len(set(verdicts)) == 1:
+        return replace(last, reason=f"{last.reason} ({times})")
+    told = ", ".join(v.value for v in verdicts)
+    return replace(last, verdict=Verdict.INCONCLUSIVE, reason=f"{times}: {told}")
+
+
+def noise_between(values: Sequence[float]) -> float:
+    """The spread of one number between runs: its standard deviation as a share of the mean.
+
+    Unbiased for few runs: the root of the sample variance of n normal values is c4(n) sigma on average.
+    Raises ValueError for fewer than two values.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError(f"the noise between runs needs two of them, and there is {n}")
+    c4 = math.sqrt(2 / (n - 1)) * math.gamma(n / 2) / math.gamma((n - 1) / 2)
+    return statistics.stdev(values) / c4 / statistics.fmean(values)
+
+
+def fastest(vendors: Mapping[str, float], among: Mapping[str, float]) -> str | None:
+    """The vendor's implementation with the least time in `vendors`, of those that are in both."""
+    both = [name for name in vendors if name in among]
+    return min(both, key=vendors.__getitem__, default=None)
+
+
+def seconds(value: float) -> str:
+    """A time in words, to four digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= size:
+            return f"{value / size:.4g} {unit}"
+    return f"{value / 1e-9:.4g} ns"
+
+
+def _ratio(new: Measurement, bar: Bar, policy: Policy) -> Ratio | None:
+    vendor = fastest(bar.vendors, new.vendors)
+    if vendor is None or dict(new.libraries) != dict(bar.libraries):
+        return None
+    old_ratio, new_ratio = bar.median / bar.vendors[vendor], new.median / new.vendors[vendor]
+    return Ratio(vendor, old_ratio, new_ratio, policy.band(bar.ratio_noise))
+
+
+def _verdict(
+    new: Measurement, bar: Bar, policy: Policy, band: float, change: float, ratio: Ratio | None
+) -> tuple[Verdict, str, bool]:
+    if new.method != bar.method:
+        how = f"timed by {new.method}, and the baseline by {bar.method}"
+        return Verdict.INCONCLUSIVE, f"taken differently: {how}", False
+    if obstacle := _obstacle(new, bar, policy, band):
+        return Verdict.INCONCLUSIVE, obstacle, True
+    if abs(change) <= band:
+        return Verdict.SAME, "within the band", True
+    verdict, word = (Verdict.SLOWER, "slower") if change > 0 else (Verdict.FASTER, "faster")
+    if ratio is None:
+        return verdict, f"{word} in time; {_no_ratio(new, bar)}", True
+    if (ratio.change if change > 0 else -ratio.change) > ratio.band:
+        return verdict, f"{word} in time, and against {ratio.vendor}", True
+    machine = f"{word} in time, but not against {ratio.vendor}, so it may be the machine"
+    return Verdict.INCONCLUSIVE, machine, True
+
+
+def _obstacle(new: Measurement, bar: Bar, policy: Policy, band: float) -> str | None:
+    if new.throttled:
+        return f"the driver lowered the clock ({', '.join(new.throttled)})"
+    if new.clock_mhz and bar.clock_mhz and abs(new.clock_mhz / bar.clock_mhz - 1) > policy.clock:
+        return "at another clock"
+    if policy.miss * new.uncertainty > band:
+        spread = _share(policy.miss * new.uncertainty)
+        return f"the samples scatter: the median of {new.samples} is uncertain by {spread}"
+    return None
+
+
+def _no_ratio(new: Measurement, bar: Bar) -> str:
+    if not new.vendors or not bar.vendors:
+        return "there is no vendor's time to compare with"
+    if dict(new.libraries) != dict(bar.libraries):
+        return "the vendor's libraries are others"
+    return f"the baseline has {', '.join(bar.vendors)}, and this run {', '.join(new.vendors)}"
+
+
+def _percent(change: float) -> str:
+    return f"{change * 100:+.1f} %"
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _clock(mhz: float) -> str:
+    return f"{mhz:.0f} MHz" if mhz else "unknown"

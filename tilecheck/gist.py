@@ -1,0 +1,18 @@
+"""The line of a compiler's message that says what happened."""
+
+import re
+
+_SAYS_NOTHING = re.compile(r"(compilation )?errors?\W*", re.IGNORECASE)
+_TELLING = re.compile(r"\berror\b|\bfatal\b|Check failed|Error:", re.IGNORECASE)
+
+
+def gist(error: Exception) -> str:
+    """Type and telling line of an exception; compilers put sources and stacks around it."""
+    return f"{type(error).__name__}: {telling_line(str(error))}"
+
+
+def telling_line(message: str) -> str:
+    """The first line that says what went wrong; the first of all if none does."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line) and not _SAYS_NOTHING.fullmatch(line)]
+    return (telling or lines or ["no message"])[0]

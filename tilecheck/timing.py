@@ -1,0 +1,207 @@
+"""Takes samples of the time that kernels take on a GPU, so that two runs agree.
+
+What disturbs a sample, and what is done about it (measured on an H200, spread of the median between runs):
+
+- The power cap lowers the clock under compute-bound kernels, by up to a third (7..30 %). Between two samples
+  the GPU copies memory, for three times as long as the kernel runs: power recovers, and the GPU stays awake
+  (0.3 %).
+- A kernel that finds its inputs in L2 is faster than any caller will see it. L2 is emptied before each
+  sample.
+- A launch takes the CPU longer than a short kernel takes the GPU. All is enqueued while the GPU still copies;
+  a sample for which it was not is taken again, with more to copy.
+- Two events around one launch see its start and its end too, about 4 us. Kernels under `GRAPH_BELOW` run 64
+  times in a CUDA graph, over inputs that rotate: that is their throughput with cold inputs, and no latency of
+  a lone launch. Samples say how they were taken; those taken differently are not compared.
+
+Nothing here touches CUDA: `tilecheck.timing_cuda` has the device, tests have one of their own.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tilecheck.monitor import MEGA, Reading
+
+GRAPH_BELOW = 20e-6
+"""Seconds; kernels that take less are timed in a graph."""
+
+GRAPH_LAUNCHES = 64
+FILLER_SHARE = 3
+LEAST_FILLER = 300e-6
+"""Seconds of copying before each sample: time enough for the CPU to enqueue the rest."""
+
+MOST_FILLER = 50e-3
+OFF_CLOCK = 0.01
+"""Samples whose clock is further from the median of all are taken again."""
+
+FEWEST, MOST = 30, 200
+"""Samples of one contender."""
+
+Launch = Callable[[], object]
+
+
+class TimingError(RuntimeError):
+    """No time that could be trusted; the text is one line."""
+
+
+class Device(Protocol):
+    """What runs the launches. `once` and `replay` copy memory for `filler` seconds and empty L2 first; they
+    return seconds of device time, or None where the GPU had to wait for the CPU.
+    """
+
+    def once(self, launch: Launch, filler: float) -> float | None:
+        """One launch, between two events."""
+
+    def capture(self, launches: Sequence[Launch]) -> Any:
+        """A graph of these launches."""
+
+    def replay(self, graph: Any, filler: float) -> float | None:
+        """One replay of a graph, between two events."""
+
+    def reading(self) -> Reading:
+        """The clock that the last sample ran at."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """How long one kernel took, time and again.
+
+    seconds: of device time, one for each sample.  method: "events", or "graph64".
+    clock_mhz: median clock of the multiprocessors.  retaken: samples taken again.
+    throttled: reasons for which the driver lowered the clock in a sample that counts.
+    """
+
+    seconds: tuple[float, ...]
+    method: str
+    clock_mhz: float
+    retaken: int = 0
+    throttled: tuple[str, ...] = ()
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def q1(self) -> float:
+        return self._quartiles[0]
+
+    @property
+    def q3(self) -> float:
+        return self._quartiles[2]
+
+    @property
+    def cycles(self) -> float:
+        """The median, in clocks of the multiprocessors."""
+        return self.median * self.clock_mhz * MEGA
+
+    @property
+    def _quartiles(self) -> list[float]:
+        if len(self.seconds) < 2:
+            return [self.seconds[0]] * 3
+        return statistics.quantiles(self.seconds, n=4, method="inclusive")
+
+
+class Timer(Protocol):
+    """What times kernels: a `Stopwatch`, or what stands for it in tests."""
+
+    def time_in_turn(self, contenders: Mapping[str, Sequence[Launch]]) -> dict[str, Samples]: ...
+
+
+@dataclass
+class Stopwatch:
+    """Times contenders in turn on one device.
+
+    budget: seconds for all of them together, fillers included.
+    """
+
+    device: Device
+    budget: float = 2.0
+
+    def time_in_turn(self, contenders: Mapping[str, Sequence[Launch]]) -> dict[str, Samples]:
+        """Samples of each contender, A B A B, so that a drift of the machine meets all of them.
+
+        contenders: for each name its launches, all the same but for the tensors they use: short kernels
+        rotate over them, so that no launch finds its inputs in L2.
+        Raises TimingError where no sample could be taken.
+        """
+        takers = [_Taker(self.device, name, launches) for name, launches in contenders.items()]
+        each = sum(taker.wall for taker in takers)
+        rounds = max(FEWEST, min(MOST, int(self.budget / each)))
+        for _ in range(rounds):
+            for taker in takers:
+                taker.take()
+        for _ in range(rounds):  # at most as many again
+            off = [taker for taker in takers if taker.drop_off_clock()]
+            if not off:
+                break
+            for taker in off:
+                taker.take()
+        return {taker.name: taker.samples() for taker in takers}
+
+
+@dataclass
+class _Taker:
+    """Takes the samples of one contender."""
+
+    device: Device
+    name: str
+    launches: Sequence[Launch]
+    taken: list[tuple[float, Reading]] = field(default_factory=list)
+    dropped: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.launches:
+            raise TimingError(f"{self.name}: nothing to launch")
+        self.filler, self.graph = LEAST_FILLER, None
+        for _ in range(3):  # the first loads the code
+            rough = self._sample()
+        if rough < GRAPH_BELOW:
+            turns = [self.launches[i % len(self.launches)] for i in range(GRAPH_LAUNCHES)]
+            self.graph = self.device.capture(turns)
+            rough = self._sample() * GRAPH_LAUNCHES
+        self.filler = max(self.filler, min(FILLER_SHARE * rough, MOST_FILLER))
+        self.wall = self.filler + rough
+
+    @property
+    def method(self) -> str:
+        return "events" if self.graph is None else f"graph{GRAPH_LAUNCHES}"
+
+    def take(self) -> None:
+        seconds = self._sample()
+        self.taken.append((seconds, self.device.reading()))
+
+    def _sample(self) -> float:
+        """Seconds of one launch; with more filler where the GPU waited for the CPU."""
+        while True:
+            if self.graph is None:
+                seconds = self.device.once(self.launches[0], self.filler)
+            else:
+                seconds = self.device.replay(self.graph, self.filler)
+            if seconds is not None:
+                return seconds / (1 if self.graph is None else GRAPH_LAUNCHES)
+            if self.filler >= MOST_FILLER:
+                copied = f"{self.filler * 1e3:.0f} ms of copying"
+                raise TimingError(f"{self.name}: the GPU waits for the CPU, even after {copied}")
+            self.filler = min(2 * self.filler, MOST_FILLER)
+            self.dropped += 1
+
+    def drop_off_clock(self) -> bool:
+        """Drops one sample that ran off the clock, if there is one."""
+        usual = statistics.median(reading.clock for _, reading in self.taken)
+        for i, (_, reading) in enumerate(self.taken):
+            if usual and abs(reading.clock / usual - 1) > OFF_CLOCK:
+                del self.taken[i]
+                self.dropped += 1
+                return True
+        return False
+
+    def samples(self) -> Samples:
+        readings = [reading for _, reading in self.taken]
+        return Samples(
+            seconds=tuple(seconds for seconds, _ in self.taken),
+            method=self.method,
+            clock_mhz=statistics.median(reading.clock for reading in readings) / MEGA,
+            retaken=self.dropped,
+            throttled=tuple(sorted({reason for reading in readings for reason in reading.reasons})),
+        )

@@ -1,0 +1,69 @@
+"""The device that `tilecheck.timing` takes its samples on: one GPU, through torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tilecheck.monitor import Monitor, Reading
+from tilecheck.timing import Launch
+
+_COPIED = 256 << 20  # bytes; some L2s' worth, and about 0.1 ms at 5 TB/s
+
+
+class CudaDevice:
+    """Runs launches on one GPU, on torch's current stream.
+
+    monitor: reads the clocks of the same GPU.
+    Allocates half a gigabyte to copy, and twice the L2 to empty it with.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        facts = monitor.facts()
+        self._monitor = monitor
+        self._from = torch.zeros(_COPIED, dtype=torch.uint8, device="cuda")
+        self._to = torch.empty_like(self._from)
+        self._copy_seconds = 2 * _COPIED / facts.bandwidth
+        # Emptied by reading: lines that were written would have to be written back in the kernel's time.
+        self._flushed = torch.zeros(2 * facts.l2 // 4, dtype=torch.int32, device="cuda")
+        self._most = torch.empty((), dtype=torch.int32, device="cuda")
+        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+
+    def once(self, launch: Launch, filler: float) -> float | None:
+        """Seconds of one launch; None where the GPU had to wait for it."""
+        return self._between_events(launch, filler)
+
+    def capture(self, launches: Sequence[Launch]) -> torch.cuda.CUDAGraph:
+        """A graph of these launches, one after the other."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # what a first launch allocates must not be allocated in the graph
+            for launch in launches:
+                launch()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for launch in launches:
+                launch()
+        return graph
+
+    def replay(self, graph: torch.cuda.CUDAGraph, filler: float) -> float | None:
+        """Seconds of one replay; None where the GPU had to wait for it."""
+        return self._between_events(graph.replay, filler)
+
+    def reading(self) -> Reading:
+        """Clock and reasons now, right after the last sample."""
+        return self._monitor.read()
+
+    def _between_events(self, launch: Any, filler: float) -> float | None:
+        for _ in range(max(1, round(filler / self._copy_seconds))):
+            self._to.copy_(self._from)
+        torch.amax(self._flushed, dim=0, out=self._most)
+        self._start.record()
+        launch()
+        self._end.record()
+        late = self._start.query()  # reached before all was enqueued
+        self._end.synchronize()
+        return None if late else self._start.elapsed_time(self._end) / 1e3
