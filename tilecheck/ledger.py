@@ -62,6 +62,8 @@ class Known:
             raise ValueError(f"{where}: the issue is no number")
         if self.symptom not in get_args(Symptom):
             raise ValueError(f"{where}: symptom {self.symptom!r} is none of {', '.join(get_args(Symptom))}")
+        if self.race and self.symptom in _OF_CODE:
+            raise ValueError(f"{where}: a {self.symptom} is no race")
         object.__setattr__(self, "devices", tuple(self.devices))
         object.__setattr__(self, "arches", tuple(self.arches))
         if unknown := set(self.devices) - {"cuda", "simulator", CODEGEN}:

@@ -220,6 +220,10 @@ def test_row_that_is_right_by_luck_is_no_failure(tmp_path: Path, module: str) ->
             '[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\ndevices = ["gpu"]',
             "no device is called gpu",
         ),
+        (
+            '[[known]]\ntest = "a"\nissue = 1\nsymptom = "compile error"\ntilelang = ""\nrace = "b"',
+            "a compile error is no race",
+        ),
         ('[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\n' * 2, "'a' occurs twice"),
         (
             '[[known]]\ntest = "a"\nissue = 1\nsymptom = "wrong"\ntilelang = ""\ndevices = ["codegen"]',
