@@ -21,6 +21,9 @@ COMMANDS = {
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
     "ab": "time the kernels of two commits, or two versions of TileLang, in turn",
     "diff-codegen": "say what changes in the compiled code from one TileLang, or file of facts, to another",
+    "compare": "say which rows are slower in one file of times than in another",
+    "calibrate": "time all rows in several runs, and say how much they differ between them",
+    "promote": "make the next latency baseline of several runs",
 }
 """Each command with its line of help."""
 
