@@ -90,9 +90,10 @@ class StoredRow:
 class Run:
     """A file of times.
 
-    gpu: the model, as its driver names it.  rows: by id.  commit: of the sources; "" if unknown.
-    dirty: they were changed since.  taken: when, as text.  failed: ids of tests that failed in this run, but
-    for those that failed by their time alone.  strangers: other processes that computed on the GPU meanwhile.
+    gpu: the model, as its driver names it.  arch: whose schedules ran; "" if unknown.  rows: by id.
+    commit: of the sources; "" if unknown.  dirty: they were changed since.  taken: when, as text.
+    failed: ids of tests that failed in this run, but for those that failed by their time alone.
+    strangers: other processes that computed on the GPU meanwhile.
     """
 
     path: Path
@@ -103,6 +104,7 @@ class Run:
     taken: str = ""
     failed: tuple[str, ...] = ()
     strangers: int = 0
+    arch: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -272,6 +274,7 @@ def _run(path: Path, content: Any) -> Run:
         taken=top.text("datetime") if "datetime" in top else "",
         failed=tilecheck.texts("failed") if "failed" in tilecheck else (),
         strangers=int(tilecheck.number("strangers", zero=True)) if "strangers" in tilecheck else 0,
+        arch=tilecheck.text("arch") if "arch" in tilecheck else "",
         raw=content,
     )
 

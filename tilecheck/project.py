@@ -36,12 +36,19 @@ class Project:
 
     root: the folder of the configuration file.  config: that file.
     spec_names: what `tilecheck_specs` says.  pythonpath: folders that its modules are found in.
+    stored_in: what `tilecheck_baselines` says.
     """
 
     root: Path
     config: Path
     spec_names: tuple[str, ...]
     pythonpath: tuple[Path, ...] = ()
+    stored_in: str = "baselines"
+
+    @property
+    def baselines(self) -> Path:
+        """The folder of what later runs are compared with."""
+        return self.root / self.stored_in
 
     def specs(self) -> tuple[KernelSpec, ...]:
         """The specs, in the configuration's order, after putting `pythonpath` in front of `sys.path`.
@@ -69,7 +76,8 @@ def find_project(start: Path) -> Project:
         for path, options in _configurations(folder):
             if names := _words(path, options, "tilecheck_specs"):
                 paths = _words(path, options, "pythonpath")
-                return Project(folder, path, names, tuple(folder / each for each in paths))
+                stored_in = str(options.get("tilecheck_baselines", "baselines"))
+                return Project(folder, path, names, tuple(folder / each for each in paths), stored_in)
             break  # pytest would look at no other file of this folder
     raise ValueError(
         f"no pytest configuration in {start} or above it names specs; "

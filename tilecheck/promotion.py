@@ -73,7 +73,7 @@ def merge(runs: Sequence[Run], path: Path) -> Run:
         "benchmarks": benchmarks,
         "datetime": newest.taken,
         "version": newest.raw.get("version", ""),
-        "tilecheck": {"runs": sorted(run.taken for run in runs), "failed": [], "strangers": 0},
+        "tilecheck": {"runs": sorted(run.taken for run in runs), "arch": newest.arch},
     }
     return run_of(content, path)
 

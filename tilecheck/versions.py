@@ -6,7 +6,6 @@ once. pip installs nothing into them but TileLang and what it wants at versions 
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -130,7 +129,7 @@ def _make(made: Environment, shared: Sequence[str], told: Callable[[str], None])
     folder = Path(tempfile.mkdtemp(prefix=".making-", dir=made.folder.parent))
     try:
         # pip comes from what is shared, if it is there.
-        pip = ["--without-pip"] if importlib.util.find_spec("pip") else []
+        pip = ["--without-pip"] if any(Path(entry, "pip").is_dir() for entry in shared) else []
         _checked([sys.executable, "-m", "venv", *pip, str(folder)], "venv")
         # By addsitedir, and not as paths: packages that are installed in place have .pth files of their own.
         lines = [f"import site; site.addsitedir({entry!r})" for entry in shared]

@@ -113,7 +113,8 @@ class Project:
         self.root = pytester.path
         pytester.makefile(".ini", pytest=INI)
         pytester.makeconftest(CONFTEST)
-        pytester.makepyfile(**{"my_kernels": SPECS, "tests/test_codegen": MODULE.read_text()})
+        files = {"my_kernels": SPECS, "tests/test_codegen": MODULE.read_text(), "other/conftest": ""}
+        pytester.makepyfile(**files, **{"other/test_other": "def test_it(): pass"})
         self.ledger()
         self.compiler()
 
@@ -235,6 +236,9 @@ class TestSelection:
     def test_naming_asks_for_what_is_named(self, project: Project, arguments: list[str], rows: int) -> None:
         project.run(*arguments)
         assert len(project.compiled()) == rows
+
+    def test_other_folders_may_have_a_conftest(self, project: Project) -> None:
+        project.run("tests", "other").assert_outcomes(passed=10, deselected=8)
 
     def test_last_failed_are_run_again(self, project: Project, pytester: pytest.Pytester) -> None:
         project.compiles("matmul-small-sm_100a", registers=255)

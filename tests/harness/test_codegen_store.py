@@ -226,6 +226,7 @@ class TestChanges:
             (HOPPER, with_counts(HOPPER, STL=3), "STL 0 -> 3", "regression"),
             (AMPERE, with_counts(AMPERE, LDGSTS__128=0, LDG__128=10), None, "regression"),
             (AMPERE, with_counts(AMPERE, LDGSTS__128=4, LDGSTS__32=16), None, "regression"),
+            (AMPERE, with_counts(AMPERE, LDGSTS__128=4, STS__128=4), None, "regression"),
             (AMPERE, with_counts(AMPERE, LDGSTS__128=0), "LDGSTS.128 8 -> 0", "regression"),
             (AMPERE, with_counts(AMPERE, LDSM=0, LDS__32=64), None, "regression"),
             (AMPERE, with_counts(AMPERE, HMMA=0), "HMMA 32 -> 0", "regression"),

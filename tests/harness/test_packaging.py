@@ -184,6 +184,8 @@ case "$*" in
     case "$*" in *--system-site-packages*) cp "$state/host-torch" "$state/torch" ;; esac ;;
   "- torch") cat "$state/torch" 2>/dev/null || true ;;
   *" install "*--find-links*) [ -e "$state/nightly" ] || exit 1 ;;
+  *" install "*"codegen"*)
+    [ ! -e "$state/offline" ] && [ ! -e "$state/other-cuda" ] && cp .venv/constraints.txt "$state/pins" ;;
   *" install "*" -e "*) [ ! -e "$state/offline" ] && cp .venv/constraints.txt "$state/pins" ;;
   *" install "*) echo 2.13.0+cpu >"$state/torch" ;;
 esac
@@ -272,7 +274,7 @@ def test_fresh_machine_installs_and_runs(machine: Machine, target: str, selectio
     machine.make(target, "DRIVER=no")
     torch, suite = machine.installs
     assert torch.endswith("torch==2.13.0")
-    assert "-e .[dev] tilelang==" in suite
+    assert "-e .[dev,codegen] tilelang==" in suite
     assert machine.calls[-1].strip() == f"-m pytest{selection}"
 
 
@@ -288,7 +290,7 @@ def test_changed_requirements_are_installed(machine: Machine, changed: str) -> N
     os.utime(machine.checkout / changed)
     machine.make("test", "DRIVER=no")
     (suite,) = machine.installs
-    assert "-e .[dev]" in suite
+    assert "-e .[dev,codegen]" in suite
 
 
 def test_torch_that_was_put_in_first_is_kept(machine: Machine) -> None:
@@ -297,7 +299,7 @@ def test_torch_that_was_put_in_first_is_kept(machine: Machine) -> None:
     machine.has("torch", "2.12.1+cpu")
     machine.make("correctness", "DRIVER=no")
     (suite,) = machine.installs
-    assert "-e .[dev]" in suite
+    assert "-e .[dev,codegen]" in suite
     assert machine.pins[0] == "torch==2.12.1+cpu"
 
 
@@ -312,8 +314,18 @@ def test_gpu_host_keeps_its_torch(machine: Machine) -> None:
     machine.make("install")
     assert any(call.startswith("-m venv --system-site-packages") for call in machine.calls)
     (suite,) = machine.installs
-    assert "-e .[dev]" in suite
+    assert "-e .[dev,codegen]" in suite
     assert machine.pins[0] == "torch==2.11.0+cu130"
+
+
+def test_gpu_host_whose_torch_is_for_another_cuda_does_without_the_compiler(machine: Machine) -> None:
+    machine.program("nvidia-smi", "#!/bin/sh\necho 'GPU 0: made up'\n")
+    machine.has("host-torch", "2.14.0+cu131")
+    machine.has("other-cuda")
+    assert "without the compiler for codegen, which does not go with torch" in machine.make("install")
+    with_compiler, without = machine.installs
+    assert "-e .[dev,codegen]" in with_compiler
+    assert "-e .[dev] tilelang==" in without
 
 
 def test_gpu_host_without_torch_gets_the_default(machine: Machine) -> None:
@@ -350,7 +362,7 @@ def test_venv_of_a_virtual_environment_sees_its_torch(tmp_path: Path, machine: M
 def test_another_release_of_tilelang_brings_its_own_needs(machine: Machine) -> None:
     output = machine.make("install", "DRIVER=no", "TILELANG=0.1.14")
     assert "not the release that is tested" in output
-    assert machine.installs[-1].endswith("-e .[dev] tilelang==0.1.14")
+    assert machine.installs[-1].endswith("-e .[dev,codegen] tilelang==0.1.14")
     names = {re.split("[=;]", pin)[0] for pin in machine.pins}
     assert "pytest" in names
     assert not names & {"tilelang", "apache-tvm-ffi", "z3-solver"}
@@ -371,7 +383,7 @@ def test_nightly_tilelang(machine: Machine) -> None:
     machine.make("install", "DRIVER=no", "TILELANG=nightly", "TILELANG_NIGHTLY_INDEX=somewhere")
     _, nightly, suite = machine.installs
     assert "--find-links somewhere tilelang" in nightly
-    assert suite.endswith("-e .[dev] tilelang")
+    assert suite.endswith("-e .[dev,codegen] tilelang")
     machine.make("install", "DRIVER=no", "TILELANG=nightly")
     assert machine.calls == []
 
@@ -405,7 +417,7 @@ def test_failed_install_is_tried_again(machine: Machine) -> None:
     (machine.state / "offline").unlink()
     machine.make("test", "DRIVER=no")
     (suite,) = machine.installs
-    assert "-e .[dev]" in suite
+    assert "-e .[dev,codegen]" in suite
 
 
 @pytest.mark.parametrize("code", [0, 2])

@@ -2,8 +2,8 @@
 
 A command is a module of this package, of the command's name, with `configure(parser)` and `run(arguments)`,
 which returns the exit code (and `EPILOG`, where its help ends otherwise); and a line in `COMMANDS`. Only the
-module of the command that is asked for is imported, and what that needs beyond the standard library it
-imports in `run`: `tilecheck --help` wants neither torch nor TileLang.
+module of the command that is asked for is imported, and what that needs beyond the standard library only when
+it runs: `tilecheck --help` wants neither torch nor TileLang.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tilecheck.cli.failing import EXIT_CODES, BadInput
+from tilecheck.cli.output import flush, note
 from tilecheck.near import did_you_mean
 
 COMMANDS = {
@@ -20,6 +21,9 @@ COMMANDS = {
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
     "ab": "time the kernels of two commits, or two versions of TileLang, in turn",
     "diff-codegen": "say what changes in the compiled code from one TileLang, or file of facts, to another",
+    "compare": "say which rows are slower in one file of times than in another",
+    "calibrate": "time all rows in several runs, and say how much they differ between them",
+    "promote": "make the next latency baseline of several runs",
 }
 """Each command with its line of help."""
 
@@ -28,7 +32,7 @@ class _Parser(argparse.ArgumentParser):
     """argparse's, but a mistake is one line."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        note(f"{self.prog}: {message}; see {self.prog} --help")
         sys.exit(2)
 
 
@@ -39,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit as end:  # argparse's, after --help and after a mistake
         return end.code if isinstance(end.code, int) else 2
     except BadInput as error:
-        sys.stderr.write(f"tilecheck: {error}\n")
+        note(f"tilecheck: {error}")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -47,7 +51,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def entry() -> NoReturn:
     """The console script."""
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    flush()
+    sys.exit(code)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -66,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     module.configure(parser)
-    return int(module.run(parser.parse_args(rest)))
+    return int(module.run(parser.parse_intermixed_args(rest)))
 
 
 def _overview() -> _Parser:

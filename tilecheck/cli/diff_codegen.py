@@ -157,9 +157,9 @@ def _compiled(
 
     try:
         toolchain = find_toolchain()
+        note(f"{side.text}: {len(rows)} rows")
         if side.version != version("tilelang"):
             return collect_with(side.version, project.root, rows, jobs, note)
-        note(f"{side.text}: {len(rows)} rows")
         outcomes = compile_rows(project.root, specs, rows, jobs, Progress(len(rows)))
     except (NoToolchain, NoEnvironment) as error:
         raise BadInput(str(error)) from error

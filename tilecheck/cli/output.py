@@ -17,11 +17,24 @@ def show(text: str) -> None:
         return
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
     except BrokenPipeError:
-        # `| head` has seen enough. The exit code stays that of the answer; and Python, which flushes once
-        # more on its way out, must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_pipe()
+    flush()
+
+
+def flush() -> None:
+    """Writes out what is left for standard output; silent, too."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_pipe()
+
+
+def _leave_pipe() -> None:
+    # `| head` has seen enough. The exit code stays that of the answer; and Python, which flushes once more on
+    # its way out, must not complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def note(text: str) -> None:

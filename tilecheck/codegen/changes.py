@@ -52,8 +52,12 @@ class _Ladder:
     needed: int = 0
 
 
-def _by_width(*opcodes: str) -> tuple[tuple[str, ...], ...]:
-    return tuple((f"{opcode}.{width}",) for opcode in opcodes for width in _WIDTHS)
+def _by_width(opcode: str) -> tuple[tuple[str, ...], ...]:
+    return tuple((f"{opcode}.{width}",) for width in _WIDTHS)
+
+
+def _any_width(opcode: str) -> tuple[str, ...]:
+    return tuple(f"{opcode}.{width}" for width in _WIDTHS)
 
 
 _LADDERS = (
@@ -64,7 +68,11 @@ _LADDERS = (
         needed=3,
     ),
     # Into shared memory: by the copy engine, past the registers, through them.
-    _Ladder(2, (("UTMALDG", "UBLKCP"), *_by_width("LDGSTS"), *_by_width("LDG")), needed=1 + len(_WIDTHS)),
+    _Ladder(
+        2,
+        (("UTMALDG", "UBLKCP"), *_by_width("LDGSTS"), *_by_width("LDG"), _any_width("STS")),
+        needed=1 + len(_WIDTHS),
+    ),
     _Ladder(2, (("UTMASTG", "UTMAREDG", "UBLKRED"), *_by_width("STG")), needed=1),
     # Between shared memory and registers: by matrices of a warp, by each thread for itself.
     _Ladder(_WIDTH_RANK, (("LDSM",), *_by_width("LDS"))),

@@ -81,8 +81,8 @@ def report(found: Comparison, old: str, new: str, whole: bool) -> str:
     lines += _table(found, whole)
     for label, keys in (("only in A", found.removed), ("only in B", found.added)):
         if keys:
-            lines += [f"{label}: {len(keys)} rows", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
-    return "\n".join([*lines, *_wrapped(_answer(found, old, new), 0)])
+            lines += [f"{label}: {_rows(len(keys))}", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
+    return "\n".join([*lines, *_wrapped(_answer(found), 0)])
 
 
 def _table(found: Comparison, whole: bool) -> list[str]:
@@ -109,7 +109,7 @@ def _words(change: RowChange[Key], whole: bool) -> str:
     return ", ".join(words if whole or more <= 0 else [*words[:SHOWN], f"and {more} more"])
 
 
-def _answer(found: Comparison, old: str, new: str) -> str:
+def _answer(found: Comparison) -> str:
     differ = sum(change.severity == "neutral" for change in found.changed)
     better = sum(change.severity == "improvement" for change in found.changed) + len(found.mended)
     same = found.common - found.worse - differ - better - len(found.failing)
@@ -121,8 +121,12 @@ def _answer(found: Comparison, old: str, new: str) -> str:
         "compiling with neither": len(found.failing),
     }
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    verdict = "not safe" if found.worse else "safe, as far as the code tells"
-    return f"{found.common} rows: {summary}. From {old} to {new}: {verdict}."
+    verdict = "Not safe." if found.worse else "Safe, as far as the code tells."
+    return f"{_rows(found.common)}: {summary}. {verdict}"
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -28,6 +28,11 @@ pytest_plugins = (
     "tilecheck.plugin.codechecking",
     "tilecheck.plugin.codeupdate",
     "tilecheck.plugin.codesummary",
+    "tilecheck.plugin.latencymode",
+    "tilecheck.plugin.latencyrows",
+    "tilecheck.plugin.latency",
+    "tilecheck.plugin.latencyfiles",
+    "tilecheck.plugin.latencysummary",
 )
 
 # The imports below come before pytest loads these as plugins, and it would warn that it cannot rewrite them.
@@ -35,7 +40,8 @@ pytest.register_assert_rewrite(*pytest_plugins)
 
 from tilecheck.plugin.checking import Checker  # noqa: E402
 from tilecheck.plugin.codechecking import CodeChecker  # noqa: E402
+from tilecheck.plugin.latency import RowStopwatch  # noqa: E402
 from tilecheck.plugin.limits import skip_lacking  # noqa: E402
 from tilecheck.plugin.rows import CodeRow, KernelCase  # noqa: E402
 
-__all__ = ["Checker", "CodeChecker", "CodeRow", "KernelCase", "skip_lacking"]
+__all__ = ["Checker", "CodeChecker", "CodeRow", "KernelCase", "RowStopwatch", "skip_lacking"]

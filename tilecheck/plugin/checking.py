@@ -105,6 +105,17 @@ class Checker:
 
         self._called(check_determinism, row, schedule=row.schedule, pass_configs=row.pass_configs)
 
+    def vendors(self, row: KernelCase) -> None:
+        """What the kernel is timed against computes the same."""
+        __tracebackhide__ = True
+        from tilecheck.vendors import VendorMismatch, check_vendors
+
+        try:
+            check_vendors(row.spec, row.case, self.device, seed=self.seed)
+        except VendorMismatch as error:
+            repeat = repeat_command(self._item.config, self._item.nodeid)
+            raise AssertionError(f"{error}\nrepeat: {repeat}") from None
+
     def sanitized(self, row: KernelCase, tool: str) -> None:
         """compute-sanitizer finds nothing in a launch of the kernel, with one of `sanitizer.TOOLS`."""
         __tracebackhide__ = True

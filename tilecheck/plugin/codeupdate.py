@@ -19,7 +19,7 @@ from tilecheck.plugin.selection import active
 _NAME = "tilecheck.code-results"
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class CodeResults:
     """What a run found of the code that it looked at, and what was stored of it.
 

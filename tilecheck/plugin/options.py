@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tilecheck.arches import ARCHES
+from tilecheck.gate import MODES
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "device": {
@@ -34,6 +35,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "choices": tuple(ARCHES),
         "default": None,
         "help": "architecture whose programs the simulator runs (default: sm_90a)",
+    },
+    "gate": {
+        "choices": MODES,
+        "default": "normal",
+        "help": "latency verdicts that fail: slower (normal, the default), all but same (strict), none (off)",
     },
     "update-facts": {
         "action": "store_true",

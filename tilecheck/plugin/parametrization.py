@@ -6,6 +6,7 @@ small_case      a few of each kernel: those of its grid, if it has one
 hostile_case    these (on the simulator the first of each kernel), with each kind of hostile input
 grid_case       those that a kernel tries its grid on
 scheduled_case  these, under each schedule
+latency_case    those that a kernel is timed on
 
 Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the draw's or the
 schedule's after it.
@@ -81,6 +82,11 @@ def _scheduled_cases(config: pytest.Config) -> Iterator[KernelCase]:
         yield from (KernelCase(row.spec, row.case, variant) for variant in variants)
 
 
+def latency_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    """All rows that are timed."""
+    return (KernelCase(spec, spec.case(id)) for spec in specs(config) for id in spec.latency_cases)
+
+
 _ROWS = {
     "kernel_case": _kernel_cases,
     "simulated_case": _simulated_cases,
@@ -88,11 +94,13 @@ _ROWS = {
     "hostile_case": _hostile_cases,
     "grid_case": _grid_cases,
     "scheduled_case": _scheduled_cases,
+    "latency_case": latency_cases,
 }
 
 
 def _needs_absent_gpu(metafunc: pytest.Metafunc) -> bool:
-    return metafunc.definition.get_closest_marker("gpu") is not None and selection(metafunc.config).simulated
+    marked = any(metafunc.definition.get_closest_marker(name) for name in ("gpu", "latency"))
+    return marked and selection(metafunc.config).simulated
 
 
 @pytest.fixture
@@ -128,6 +136,12 @@ def grid_case() -> KernelCase:
 @pytest.fixture
 def scheduled_case() -> KernelCase:
     """A kernel, one of its grid's cases, and one of the schedules to try."""
+    unconfigured()
+
+
+@pytest.fixture
+def latency_case() -> KernelCase:
+    """A kernel and one of the cases that it is timed on."""
     unconfigured()
 
 

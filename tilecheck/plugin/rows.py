@@ -12,7 +12,15 @@ from tilecheck.spec import Case, KernelSpec
 if TYPE_CHECKING:
     from tilecheck.schedules import Variant
 
-ARGUMENTS = ("kernel_case", "simulated_case", "small_case", "hostile_case", "scheduled_case", "grid_case")
+ARGUMENTS = (
+    "kernel_case",
+    "simulated_case",
+    "small_case",
+    "hostile_case",
+    "scheduled_case",
+    "grid_case",
+    "latency_case",
+)
 """Names under which a test asks for rows; `tilecheck.plugin.parametrization` says how they differ."""
 
 CODE_ROW, CODE_ARCH = "code_row", "code_arch"

@@ -1,0 +1,263 @@
+"""The commands about stored times: compare, promote, calibrate. None of them touches a GPU here."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilecheck.baselines import read_run
+from tilecheck.cli import calibrate, main
+
+RunFile = Callable[..., Path]
+
+SPECS = """
+from tilecheck.spec import Case, KernelSpec
+
+def spec(name, id, **more):
+    case = Case(id, {"n": 4}, "float16", why="a row")
+    return KernelSpec(name, lambda n: None, lambda n: None, (case,), latency_cases=(id,), **more)
+
+SPECS = (spec("matmul", "square"), spec("soft_max", "wide"), spec("blackwell", "any", arches=("sm_100a",)))
+"""
+
+ROWS = {"matmul:square": 100e-6, "soft_max:wide": 50e-6}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository with two rows for an H200, and one for another GPU."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "pytest.ini").write_text("[pytest]\npythonpath = .\ntilecheck_specs = kernels_timed\n")
+    (root / "kernels_timed.py").write_text(SPECS)
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield root
+    sys.modules.pop("kernels_timed", None)
+
+
+@pytest.fixture
+def runs(project: Path, run_file: RunFile) -> list[str]:
+    """Files of three runs that agree."""
+    return [
+        str(run_file(f"run{i}.json", {id: t * f for id, t in ROWS.items()}, tilecheck={"arch": "sm_90a"}))
+        for i, f in enumerate((1.0, 1.002, 0.999))
+    ]
+
+
+def stored(project: Path) -> list[str]:
+    return sorted(path.name for path in (project / "baselines" / "nvidia-h200").glob("*"))
+
+
+class TestCompare:
+    @pytest.mark.parametrize(
+        ("factors", "parts", "code", "line"),
+        [
+            ((1.0, 1.01), {}, 0, "2 rows: 0 slower, 0 inconclusive, 0 faster, 2 same"),
+            ((0.9, 1.0), {}, 0, "matmul-square: faster: faster in time, and against cublas: 100 us -> 90 us"),
+            (
+                (1.1, 1.0),
+                {},
+                1,
+                "matmul-square: slower: slower in time, and against cublas: 100 us -> 110 us",
+            ),
+            (
+                (1.0, 1.0),
+                {"extra": {"method": "graph64"}},
+                3,
+                "matmul-square: inconclusive: taken differently",
+            ),
+            ((1.1, 1.1), {"vendor": 99e-6}, 3, "not against cublas, so it may be the machine"),
+        ],
+        ids=["same", "faster", "slower", "method", "machine"],
+    )
+    def test_exit_code_is_the_verdict(
+        self,
+        run_file: RunFile,
+        capsys: pytest.CaptureFixture[str],
+        factors: tuple[float, float],
+        parts: dict[str, Any],
+        code: int,
+        line: str,
+    ) -> None:
+        old = run_file("a.json", ROWS)
+        new = run_file(
+            "b.json", {id: t * f for (id, t), f in zip(ROWS.items(), factors, strict=True)}, **parts
+        )
+        assert main(["compare", str(old), str(new)]) == code
+        assert line in capsys.readouterr().out
+
+    def test_a_slower_row_outweighs_an_open_one(
+        self, run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        old, new = run_file("a.json", ROWS), run_file("b.json", {"matmul:square": 110e-6})
+        assert main(["compare", str(old), str(new)]) == 1
+        assert "soft-max-wide: only in the first file" in capsys.readouterr().out
+        assert main(["compare", str(new), str(new)]) == 0
+
+    def test_all_shows_what_did_not_move(self, run_file: RunFile, capsys: pytest.CaptureFixture[str]) -> None:
+        old = str(run_file("a.json", ROWS))
+        assert main(["compare", old, old]) == 0
+        assert capsys.readouterr().out.count("\n") == 1
+        assert main(["compare", old, old, "--all"]) == 0
+        assert "soft-max-wide: same: within the band" in capsys.readouterr().out
+
+    def test_unusable_files_are_one_line(
+        self, run_file: RunFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        old = str(run_file("a.json", ROWS))
+        (tmp_path / "cut.json").write_text('{"benchmarks": [')
+        others = [str(run_file("b.json", ROWS, gpu="NVIDIA B200")), str(tmp_path / "cut.json"), "none.json"]
+        for other in others:
+            assert main(["compare", old, other]) == 2
+            told = capsys.readouterr()
+            assert told.out == ""
+            assert told.err.startswith("tilecheck: ") and told.err.count("\n") == 1
+
+
+class TestPromote:
+    def test_writes_the_next_number_and_says_what_moved(
+        self, project: Path, runs: list[str], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["promote", *runs]) == 0
+        told = capsys.readouterr()
+        assert told.out.splitlines() == [
+            "matmul-square: 100 us, new",
+            "soft-max-wide: 50 us, new",
+            "2 rows; they find slowdowns from 2.1 % to 2.1 % on, half of them from 2.1 % on",
+        ]
+        assert told.err == "written: baselines/nvidia-h200/0001_tilelang-0.1.15.json\n"
+        faster = [
+            str(run_file(f"next{i}.json", {"matmul:square": 80e-6 + i * 1e-8, "soft_max:wide": 50e-6}))
+            for i in range(3)
+        ]
+        # Without its architecture a run has to have every row.
+        for path in faster:
+            content = json.loads(Path(path).read_text())
+            content["tilecheck"]["arch"] = "sm_90a"
+            Path(path).write_text(json.dumps(content))
+        assert main(["promote", *faster, "--name", "quicker"]) == 0
+        assert "matmul-square: 100 us -> 80.01 us, -20.0 %" in capsys.readouterr().out
+        assert stored(project) == ["0001_tilelang-0.1.15.json", "0002_quicker.json"]
+        merged = read_run(project / "baselines" / "nvidia-h200" / "0001_tilelang-0.1.15.json")
+        assert merged.rows["matmul-square"].noise == pytest.approx(0.00172, abs=1e-4)
+
+    def test_works_from_a_folder_below_and_stores_where_the_project_says(
+        self, project: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with (project / "pytest.ini").open("a") as file:
+            file.write("tilecheck_baselines = bars\n")
+        (project / "below").mkdir()
+        monkeypatch.chdir(project / "below")
+        assert main(["promote", *runs]) == 0
+        assert (project / "bars" / "nvidia-h200" / "0001_tilelang-0.1.15.json").exists()
+
+    def test_dry_run_writes_nothing(
+        self, project: Path, runs: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["promote", *runs, "--dry-run"]) == 0
+        assert "matmul-square: 100 us, new" in capsys.readouterr().out
+        assert not (project / "baselines").exists()
+
+    def test_is_refused_with_all_reasons_and_writes_nothing(
+        self, project: Path, runs: list[str], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        bad = run_file("bad.json", {"matmul:square": 2e-4}, commit_info={"id": "abc", "dirty": True})
+        assert main(["promote", *runs, str(bad)]) == 1
+        told = capsys.readouterr()
+        assert told.out == ""
+        lines = told.err.splitlines()
+        assert all(line.startswith("tilecheck promote: ") for line in lines)
+        for words in ("bad.json: sources changed since commit abc", "bad.json: without soft-max-wide"):
+            assert any(words in line for line in lines), lines
+        assert not (project / "baselines").exists()
+
+    def test_a_corrupt_newest_file_is_not_built_upon(
+        self, project: Path, runs: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["promote", *runs]) == 0
+        newest = project / "baselines" / "nvidia-h200" / "0002_cut.json"
+        newest.write_text("{")
+        capsys.readouterr()
+        assert main(["promote", *runs]) == 2
+        assert "0002_cut.json: line 1, column 2: no JSON" in capsys.readouterr().err
+        assert stored(project) == ["0001_tilelang-0.1.15.json", "0002_cut.json"]
+
+    def test_a_name_is_part_of_a_files_name(
+        self, project: Path, runs: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["promote", *runs, "--name", "../x"]) == 2
+        assert "--name '../x' is no part" in capsys.readouterr().err
+
+
+class TestCalibrate:
+    @pytest.fixture
+    def machine(self, monkeypatch: pytest.MonkeyPatch, run_file: RunFile) -> list[float]:
+        """Factors by which the coming runs take longer; a negative one fails."""
+        factors: list[float] = []
+
+        def fake(root: Path, path: Path, choice: Any = ()) -> int:
+            factor = factors.pop(0)
+            if factor < 0:
+                return 1
+            made = run_file("made.json", {"matmul:square": 100e-6 * factor, "soft_max:wide": 50e-6})
+            made.replace(path)
+            return 0
+
+        monkeypatch.setattr(calibrate, "run_pytest", fake)
+        return factors
+
+    def test_keeps_its_runs_and_tells_the_spread_between_them(
+        self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        machine += [1.0, 1.01, 1.02]
+        assert main(["calibrate"]) == 0
+        told = capsys.readouterr()
+        assert [" ".join(line.split()) for line in told.out.splitlines()] == [
+            "row median runs differ by noise noise over vendor band finds from",
+            "matmul-square 101 us 2.00 % 1.12 % 1.12 % 3.35 % 7.03 %",
+            "soft-max-wide 50 us 0.00 % 0.00 % 0.00 % 1.50 % 1.50 %",
+            "3 runs in latency-runs",
+        ]
+        assert "tilecheck promote latency-runs/run-*.json" in told.err
+        assert sorted(path.name for path in (project / "latency-runs").iterdir()) == [
+            "run-001.json",
+            "run-002.json",
+            "run-003.json",
+        ]
+
+    def test_later_runs_add_to_those_that_are_kept(
+        self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        machine += [1.0, 1.01]
+        assert main(["calibrate", "--runs", "2", "--out", "kept"]) == 0
+        machine += [1.05]
+        assert main(["calibrate", "--runs", "1", "--out", "kept"]) == 0
+        assert "3 runs in kept" in capsys.readouterr().out
+        assert main(["calibrate", "--runs", "0", "--out", "kept"]) == 0
+        assert "matmul-square  101 us          5.00 %" in capsys.readouterr().out
+
+    def test_a_run_that_fails_ends_it_and_those_before_are_kept(
+        self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        machine += [1.0, -1]
+        assert main(["calibrate"]) == 1
+        assert "run-002.json: the run failed, exit code 1" in capsys.readouterr().err
+        assert [path.name for path in (project / "latency-runs").iterdir()] == ["run-001.json"]
+
+    def test_one_run_has_no_noise(
+        self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1"]) == 2
+        assert "needs two of them, and there is 1" in capsys.readouterr().err
+
+    def test_a_run_is_a_process_of_pytest_that_wants_a_gpu(self, project: Path) -> None:
+        if pytest.importorskip("torch").cuda.is_available():
+            pytest.skip("there is a GPU")
+        path = project / "run.json"
+        assert calibrate.run_pytest(project, path) == pytest.ExitCode.USAGE_ERROR
+        assert not path.exists()

@@ -1,0 +1,793 @@
+"""`pytest --benchmark-compare`, in a project of its own, on a GPU and a clock that are made up."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import tilecheck
+
+# pytester drops the modules that only its runs import; see tests/harness/test_plugin.py.
+from tilecheck import bench, conformance, environment, launch, precompile  # noqa: F401
+from tilecheck.arches import ARCHES
+from tilecheck.baselines import read_run, write_next
+from tilecheck.environment import Machine
+from tilecheck.plugin import latency
+from tilecheck.promotion import merge, objections
+from tilecheck.timing import Samples, TimingError
+
+H200 = Machine(
+    torch="2.11.0",
+    torch_cuda="12.8",
+    driver="580.65",
+    driver_cuda="13.0",
+    gpu="NVIDIA H200",
+    capability=(9, 0),
+    compiler=True,
+)
+BARE = Machine(torch="2.13.0+cpu", no_driver="NVML: Driver Not Loaded")
+
+SPECS = """
+from tilecheck.spec import Case, KernelSpec
+
+def spec(name, *ids, **more):
+    cases = tuple(Case(f"{id}-fp16", {"n": 4}, "float16", why="a row") for id in ids)
+    more["latency_cases"] = [case.id for case in cases]
+    return KernelSpec(name, lambda n: None, lambda n: None, cases, **more)
+
+SPECS = (
+    spec("row_scale", "one", "tail"),
+    spec("soft_max", "wide"),
+)
+"""
+
+CONFTEST = """
+import pytest
+from pathlib import Path
+
+pytest_plugins = ["tilecheck.plugin"]
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch, request):
+    from tilecheck import conformance
+    from tilecheck.oracle import Verdict
+    from tilecheck.regions import Region
+
+    def check(spec, case, device, *, seed, repeat, schedule=None, pass_configs=None):
+        verdict = Verdict("float16", 4, Region((4,)), budget_used=0.1, terms_used=0.1)
+        outcome = conformance.Outcome(
+            spec.name, case.id, device.arch.name, device.name, "", True, {"C": verdict}
+        )
+        if (request.config.rootpath / f"wrong-{case.id}").exists():
+            raise conformance.Mismatch(f"row 3 is wrong\\nrepeat: {repeat}", outcome)
+        return outcome
+
+    monkeypatch.setattr(conformance, "check", check)
+"""
+
+LATENCY = """
+import pytest
+
+pytestmark = pytest.mark.latency
+
+def test_latency(latency_case, stopwatch, benchmark):
+    stopwatch.measure(latency_case, benchmark)
+"""
+
+CODEGEN = """
+import pytest
+
+@pytest.mark.codegen
+def test_facts():
+    pass
+
+def test_other():
+    pass
+"""
+
+INI = """
+[pytest]
+strict = true
+pythonpath = .
+testpaths = tests
+tilecheck_specs = my_kernels
+"""
+
+ONE, TAIL, WIDE = ROWS = ("row-scale-one-fp16", "row-scale-tail-fp16", "soft-max-wide-fp16")
+
+LOADED = ("-p", "pytest_benchmark.plugin")
+
+
+@dataclass
+class FakeGpu:
+    """A GPU that takes the times that it is told to: `factor` by row, of 100 us; `vendor`, of 90 us.
+
+    again: factors of a row's next measurements, where they differ.
+    """
+
+    factor: dict[str, float] = field(default_factory=dict)
+    again: dict[str, list[float]] = field(default_factory=dict)
+    vendor: float = 1.0
+    method: str = "events"
+    clock: float = 1980.0
+    throttled: tuple[str, ...] = ()
+    impossible: tuple[str, ...] = ()
+    strange: int = 0
+    timed: list[str] = field(default_factory=list)
+
+    def time(self, spec: Any, case: Any, seed: int) -> bench.Timed:
+        id = spec.test_id(case)
+        self.timed.append(id)
+        if id in self.impossible:
+            raise TimingError("an impossible time of 1 us: 9999 TFLOP/s are over the peak of 989.4")
+        later = self.again.get(id, [])
+        factor = later.pop(0) if later and self.timed.count(id) > 1 else self.factor.get(id, 1.0)
+        return bench.Timed(
+            self._samples(100e-6 * factor),
+            {"cublas": self._samples(90e-6 * self.vendor)},
+            rates=bench.Rates(600.0, 2000.0, 0.61),
+        )
+
+    def _samples(self, median: float) -> Samples:
+        spread = [median * (1 + 1e-4 * i) for i in range(-10, 11)]
+        return Samples(tuple(spread), self.method, self.clock, 0, self.throttled)
+
+    def strangers(self) -> int:
+        return self.strange
+
+
+class FakeDevice:
+    name, arch, lost = "cuda", ARCHES["sm_90a"], None
+
+    def describe(self) -> str:
+        return "NVIDIA H200 (sm_90a)"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    made = FakeGpu()
+    monkeypatch.setattr(bench, "open_bench", lambda device: (made, nullcontext()))
+    monkeypatch.setattr(bench, "_cudnn", lambda: "91000")
+    monkeypatch.setattr(environment, "machine", lambda: H200)
+    monkeypatch.setattr(launch, "Cuda", FakeDevice)
+    monkeypatch.setattr(latency, "PAUSE", 0.0)
+    monkeypatch.setattr(precompile, "precompile", lambda modules, jobs, arch, target: iter(()))
+    return made
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gpu: FakeGpu) -> pytest.Pytester:
+    """A repository with three rows of latency, on an H200."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(tilecheck.__file__).parents[1]), prepend=os.pathsep)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makefile(".ini", pytest=INI)
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(**{"my_kernels": SPECS, "tests/test_latency": LATENCY, "tests/test_code": CODEGEN})
+    return pytester
+
+
+_stored: dict[str, str] = {}  # what three runs gave, which is the same for each test
+
+
+@pytest.fixture
+def baseline(project: pytest.Pytester, gpu: FakeGpu) -> Path:
+    """The stored times of three runs of the project."""
+    folder = project.path / "baselines" / "nvidia-h200"
+    if not _stored:
+        paths = []
+        for i, factor in enumerate((1.0, 1.002, 0.998)):
+            gpu.factor = dict.fromkeys(ROWS, factor)
+            path = project.path / f"run{i}.json"
+            assert run(project, "-m", "latency", f"--benchmark-json={path}").ret == 0
+            paths.append(path)
+        runs = [read_run(path) for path in paths]
+        assert all("of no known commit" in line for line in objections(runs, ROWS))  # there is no git here
+        path = write_next(folder, "first", merge(runs, folder / "0001_first.json").raw)
+        _stored["text"] = path.read_text()
+        for each in paths:
+            each.unlink()
+        gpu.factor.clear()
+        gpu.timed.clear()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "0001_first.json"
+    path.write_text(_stored["text"])
+    return path
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return project.runpytest(*LOADED, *arguments)
+
+
+def compared(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return run(project, *arguments, "--benchmark-compare")
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def refused(result: pytest.RunResult) -> str:
+    """The one line with which a run was refused."""
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    errors = [line for line in result.errlines if line]
+    assert len(errors) == 1 and errors[0].startswith("ERROR: "), errors
+    assert not [line for line in result.outlines if "collected" in line or "passed" in line]
+    return errors[0]
+
+
+def summary(result: pytest.RunResult) -> str:
+    """The part of the output that is about latency, and whatever follows."""
+    return str(result.stdout).partition("tilecheck: latency")[2]
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, int]:
+    found = result.parseoutcomes()
+    return {name: count for name, count in found.items() if name not in ("deselected", "warnings", "warning")}
+
+
+class TestSelection:
+    def test_a_plain_run_leaves_the_rows_out_and_says_so(
+        self, project: pytest.Pytester, gpu: FakeGpu
+    ) -> None:
+        result = run(project)
+        result.assert_outcomes(passed=2, deselected=3)
+        result.stdout.fnmatch_lines(
+            "3 latency rows not timed, as nobody asked: pytest -m latency times them*"
+        )
+        assert gpu.timed == []
+        assert not (project.path / "baselines").exists()
+
+    @pytest.mark.parametrize("marks", ["not codegen", "not latency", "correctness"])
+    def test_so_does_one_with_other_marks(self, project: pytest.Pytester, gpu: FakeGpu, marks: str) -> None:
+        run(project, "-m", marks)
+        assert gpu.timed == []
+
+    def test_asked_for_by_mark_they_are_timed_and_compared_with_nothing(
+        self, project: pytest.Pytester, gpu: FakeGpu
+    ) -> None:
+        result = run(project, "-m", "latency")
+        result.assert_outcomes(passed=3, deselected=2)
+        assert gpu.timed == list(ROWS)
+        result.stdout.fnmatch_lines(
+            [
+                "tilecheck latency: NVIDIA H200, compared with nothing, --gate=normal",
+                "row * median  over vendor  vendor  roofline  verdict",
+                "row-scale-one-fp16 *100 us *1.111  cublas * 61 %",
+            ]
+        )
+        assert not (project.path / "baselines").exists()
+
+    def test_a_comparison_selects_them_unless_marks_say_otherwise(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        compared(project).assert_outcomes(passed=3, deselected=2)
+        compared(project, "-m", "latency or codegen").assert_outcomes(passed=4, deselected=1)
+        compared(project, "-m", "codegen").assert_outcomes(passed=1, deselected=4)
+
+    def test_workers_of_xdist_leave_them_out_too(self, project: pytest.Pytester) -> None:
+        result = run(project, "-p", "xdist", "-n1", "--device=simulator")
+        assert outcomes(result) == {"passed": 2}
+        result.stdout.fnmatch_lines("3 latency rows not timed, as nobody asked*")
+
+    def test_all_are_compiled_before_the_first_is_timed(
+        self, project: pytest.Pytester, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[Any] = []
+
+        def compile_all(modules: Any, jobs: Any, arch: Any, target: Any) -> Any:
+            seen.append((list(modules), [f"{j.kernel}:{j.case}" for j in jobs], arch, target["arch"]))
+            assert gpu.timed == []
+            return iter(())
+
+        monkeypatch.setattr(precompile, "precompile", compile_all)
+        run(project, "-m", "latency", "-k", "one or wide").assert_outcomes(passed=2, deselected=3)
+        assert seen == [(["my_kernels"], ["row_scale:one-fp16", "soft_max:wide-fp16"], "sm_90a", "sm_90a")]
+
+
+class TestWithoutGpu:
+    @pytest.fixture(autouse=True)
+    def _bare(self, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(environment, "machine", lambda: BARE)
+
+    def test_the_codegen_gate_runs_and_the_rows_are_counted(self, project: pytest.Pytester) -> None:
+        result = compared(project)
+        result.assert_outcomes(passed=1, deselected=2)
+        result.stdout.fnmatch_lines(
+            [
+                "tilecheck latency: needs a GPU, nothing is timed (no NVIDIA driver*); running the codegen "
+                "gate instead (-m codegen)",
+                "3 latency rows not timed: no NVIDIA driver*",
+            ]
+        )
+        assert not [line for line in result.errlines if "Can't compare" in line]
+
+    def test_so_on_the_simulator_of_a_gpu_host(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(environment, "machine", lambda: H200)
+        result = compared(project, "--device=simulator")
+        result.assert_outcomes(passed=1, deselected=2)
+        result.stdout.fnmatch_lines("3 latency rows not timed: this run is on the simulator")
+
+    def test_require_gpu_refuses(self, project: pytest.Pytester) -> None:
+        assert "--require-gpu: no NVIDIA driver" in refused(compared(project, "--require-gpu"))
+
+    @pytest.mark.parametrize("comparing", [(), ("--benchmark-compare",)])
+    def test_by_mark_the_rows_are_skipped_with_the_reason(
+        self, project: pytest.Pytester, comparing: tuple[str, ...]
+    ) -> None:
+        result = run(project, "-m", "latency", "-rs", *comparing)
+        result.assert_outcomes(skipped=1, deselected=2)
+        result.stdout.fnmatch_lines(
+            ["3 latency rows not timed: no NVIDIA driver*", "SKIPPED*latency needs a GPU: no NVIDIA driver*"]
+        )
+
+    def test_a_plain_run_leaves_them_out(self, project: pytest.Pytester) -> None:
+        result = run(project)
+        result.assert_outcomes(passed=2, deselected=1)
+        result.stdout.fnmatch_lines("3 latency rows not timed, as nobody asked*")
+
+
+class TestVerdicts:
+    def test_what_is_the_same_passes(self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu) -> None:
+        gpu.factor = {ONE: 1.01, TAIL: 0.99}
+        result = compared(project)
+        result.assert_outcomes(passed=3, deselected=2)
+        assert result.ret == 0
+        result.stdout.fnmatch_lines(
+            [
+                "tilecheck latency: NVIDIA H200, against baselines/nvidia-h200/0001_first.json, --gate=*",
+                "row-scale-one-fp16 *101 us *1.122  cublas * 61 %  same (+1.0 %)",
+                "row-scale-tail-fp16 *99 us *1.100  cublas * 61 %  same (-1.0 %)",
+            ]
+        )
+
+    def test_a_kernel_slowed_down_fails_with_all_numbers(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.factor = {TAIL: 1.05}
+        result = compared(project, "--junitxml=junit.xml")
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(
+            [
+                "*row-scale-tail-fp16 on NVIDIA H200 is slower: slower in time, and against cublas (measured "
+                "3 times)",
+                "*100 us -> 105 us, +5.0 %, band 1.5 %; over cublas 1.111 -> 1.167, +5.0 %, band 1.5 %; "
+                "clock 1980 MHz -> 1980 MHz",
+                "*smallest slowdown that this row can find: 2.2 %",
+                "*baseline: baselines/nvidia-h200/0001_first.json",
+                '*repeat: pytest "tests/test_latency.py::test_latency?row-scale-tail-fp16?" '
+                "--benchmark-compare=0001",
+            ]
+        )
+        assert gpu.timed.count(TAIL) == 3
+        suite = ElementTree.parse(project.path / "junit.xml").getroot().find("testsuite")
+        assert suite is not None and suite.get("failures") == "1" and suite.get("errors") == "0"
+        failure = suite.find("testcase/failure")
+        assert failure is not None and "100 us -> 105 us, +5.0 %" in str(failure.text)
+
+    def test_the_command_that_repeats_it_does(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.factor = {TAIL: 1.05}
+        test = f"tests/test_latency.py::test_latency[{TAIL}]"
+        run(project, test, "--benchmark-compare=0001").assert_outcomes(failed=1)
+
+    def test_a_disturbance_that_passes_does_not_fail(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.factor, gpu.again = {TAIL: 1.05}, {TAIL: [1.0]}
+        result = compared(project)
+        result.assert_outcomes(passed=3, deselected=2)
+        assert gpu.timed.count(TAIL) == 2
+        result.stdout.fnmatch_lines("row-scale-tail-fp16 *same (*")
+
+    @pytest.mark.parametrize(("mode", "failed"), [("normal", 0), ("strict", 1), ("off", 0)])
+    def test_faster_is_stale_and_fails_under_strict(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, mode: str, failed: int
+    ) -> None:
+        gpu.factor = {WIDE: 0.9}
+        result = compared(project, f"--gate={mode}")
+        assert outcomes(result).get("failed", 0) == failed
+        result.stdout.fnmatch_lines(
+            [
+                "soft-max-wide-fp16: faster: *100 us -> 90 us, -10.0 %*",
+                "1 latency row faster than the baseline, which is stale: *tilecheck promote*",
+            ]
+        )
+
+    @pytest.mark.parametrize(("mode", "failed"), [("normal", 0), ("strict", 3), ("off", 0)])
+    @pytest.mark.parametrize(
+        ("machine", "reason"),
+        [
+            ({"clock": 1800.0}, "at another clock*clock 1980 MHz -> 1800 MHz"),
+            ({"throttled": ("power cap",)}, "the driver lowered the clock (power cap)*"),
+            ({"method": "graph64"}, "taken differently: timed by graph64, and the baseline by events*"),
+            (
+                {"factor": dict.fromkeys(ROWS, 1.1), "vendor": 1.1},
+                "slower in time, but not against cublas, so it may be the machine*",
+            ),
+        ],
+        ids=["clock", "throttled", "method", "machine"],
+    )
+    def test_inconclusive_never_passes_silently_and_fails_under_strict(
+        self,
+        project: pytest.Pytester,
+        baseline: Path,
+        gpu: FakeGpu,
+        machine: dict[str, Any],
+        reason: str,
+        mode: str,
+        failed: int,
+    ) -> None:
+        for name, value in machine.items():
+            setattr(gpu, name, value)
+        result = compared(project, f"--gate={mode}")
+        assert outcomes(result).get("failed", 0) == failed
+        result.stdout.fnmatch_lines(
+            [
+                f"row-scale-one-fp16: inconclusive: {reason}",
+                "3 latency rows inconclusive, which is no pass: run again on an idle GPU",
+            ]
+        )
+
+    def test_off_shows_a_slower_row_and_fails_nothing(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.factor = {ONE: 1.5}
+        edit(baseline, lambda c: c["benchmarks"].pop())
+        result = compared(project, "--gate=off")
+        assert result.ret == 0
+        result.stdout.fnmatch_lines(["row-scale-one-fp16 *slower (+50.0 %)", "soft-max-wide-fp16 *new"])
+
+    def test_a_noisy_row_has_a_wider_band(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.factor = {ONE: 1.05, TAIL: 1.05}
+        edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.02, ratio_noise=0.02))
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines(
+            ["row-scale-one-fp16 *same (+5.0 %)", "row-scale-tail-fp16 *slower (+5.0 %)"]
+        )
+
+    def test_an_impossible_time_is_an_error(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.impossible = (ONE,)
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines("*row-scale-one-fp16 was not timed: an impossible time of 1 us*")
+
+    def test_another_toolchain_is_gated_labelled_and_leaves_the_ratio_out(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from dataclasses import replace
+
+        gpu.factor, gpu.vendor = {ONE: 1.05}, 1.05
+        newer = replace(H200, torch="2.12.0", driver="590.1")
+        monkeypatch.setattr(environment, "machine", lambda: newer)
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines(
+            [
+                "*is slower: slower in time; the vendor's libraries are others*",
+                "*baseline: *; toolchain changed: driver 580.65 -> 590.1, torch 2.11.0 -> 2.12.0",
+                "toolchain changed: driver 580.65 -> 590.1, torch 2.11.0 -> 2.12.0",
+            ]
+        )
+
+    def test_another_driver_alone_leaves_the_ratio_in(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from dataclasses import replace
+
+        gpu.factor = {ONE: 1.05}
+        monkeypatch.setattr(environment, "machine", lambda: replace(H200, driver="590.1"))
+        compared(project).stdout.fnmatch_lines("*is slower: slower in time, and against cublas*")
+
+
+class TestStoredTimesEdited:
+    def test_a_lowered_median_fails_its_row(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        edit(baseline, lambda c: c["benchmarks"][1]["stats"].update(median=80e-6))
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines("*row-scale-tail-fp16 on NVIDIA H200 is slower*")
+
+    def test_a_deleted_row_fails_as_new(self, project: pytest.Pytester, baseline: Path) -> None:
+        edit(baseline, lambda c: c["benchmarks"].pop(0))
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines(
+            "*row-scale-one-fp16 has no time in baselines/nvidia-h200/0001_first.json: the row is new; it "
+            "takes 100 us.*"
+        )
+
+    def test_a_renamed_row_fails_both_ways(self, project: pytest.Pytester, baseline: Path) -> None:
+        baseline.write_text(baseline.read_text().replace("tail-fp16", "rest-fp16"))
+        result = compared(project, "--junitxml=junit.xml")
+        result.assert_outcomes(passed=2, failed=2, deselected=2)
+        result.stdout.fnmatch_lines(
+            [
+                "*row-scale-tail-fp16 has no time in *: the row is new, or renamed from one of "
+                "row-scale-rest-fp16; it takes*",
+                "*0001_first.json has row row-scale-rest-fp16, and no kernel has it any more*",
+            ]
+        )
+        suite = ElementTree.parse(project.path / "junit.xml").getroot().find("testsuite")
+        assert suite is not None and suite.get("failures") == "2"
+
+    def test_a_name_that_contradicts_the_rest_is_refused(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        edit(baseline, lambda c: c["benchmarks"][1].update(name="test_latency[other]"))
+        assert "name is 'test_latency[other]', and by extra_info it is row" in refused(compared(project))
+
+    def test_a_row_removed_from_the_kernels_is_an_orphan(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        project.makepyfile(my_kernels=SPECS.replace('"one", "tail"', '"one"'))
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines("*FAILED baselines/nvidia-h200/0001_first.json::row-scale-tail-fp16*")
+
+    @pytest.mark.parametrize("text", ["", "{", '{"benchmarks": []}'], ids=["empty", "cut-off", "no-rows"])
+    @pytest.mark.parametrize("comparing", ["--benchmark-compare", "--benchmark-compare=2"])
+    def test_a_corrupt_newest_file_is_never_passed_over(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, text: str, comparing: str
+    ) -> None:
+        baseline.with_name("0002_second.json").write_text(text)
+        line = refused(run(project, comparing))
+        assert "--benchmark-compare: baselines/nvidia-h200/0002_second.json: " in line
+        assert "mend the file, or take it back with git or remove it" in line
+        assert gpu.timed == []
+        run(project, "--benchmark-compare=0001").assert_outcomes(passed=3, deselected=2)
+
+
+class TestFiles:
+    def test_the_newest_is_compared_with_unless_another_is_named(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        newer = baseline.with_name("0002_second.json")
+        shutil.copy(baseline, newer)
+        edit(newer, lambda c: c["benchmarks"][0]["stats"].update(median=80e-6))
+        compared(project).assert_outcomes(passed=2, failed=1, deselected=2)
+        for asked in ("1", "0001", "0001_fir", str(baseline)):
+            result = run(project, f"--benchmark-compare={asked}")
+            result.assert_outcomes(passed=3, deselected=2)
+            result.stderr.fnmatch_lines("Comparing against benchmarks from: *0001_first.json*")
+        line = refused(run(project, "--benchmark-compare=0007"))
+        assert "no stored times '0007' in baselines/nvidia-h200; there are 0001_first.json, 0002_" in line
+
+    def test_another_gpu_is_refused_with_what_there_is_and_how_to_record(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from dataclasses import replace
+
+        monkeypatch.setattr(environment, "machine", lambda: replace(H200, gpu="NVIDIA H100 80GB HBM3"))
+        line = refused(compared(project))
+        assert "no times of NVIDIA H100 80GB HBM3 are stored in baselines/nvidia-h100-80gb-hbm3" in line
+        assert "there is nvidia-h200 (1); `tilecheck calibrate` records three runs" in line
+        assert gpu.timed == []
+        assert not (project.path / "baselines" / "nvidia-h100-80gb-hbm3").exists()
+
+        copied = project.path / "baselines" / "nvidia-h100-80gb-hbm3"
+        shutil.copytree(baseline.parent, copied)
+        assert "holds times of NVIDIA H200, and this GPU is NVIDIA H100 80GB HBM3" in refused(
+            compared(project)
+        )
+
+    def test_nothing_stored_at_all_is_refused(self, project: pytest.Pytester) -> None:
+        assert "are stored in baselines/nvidia-h200, nor of any other GPU" in refused(compared(project))
+
+    def test_a_run_from_another_folder_finds_and_stores_the_same(
+        self, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch, gpu: FakeGpu
+    ) -> None:
+        from dataclasses import replace
+
+        elsewhere = project.mkdir("elsewhere")
+        monkeypatch.chdir(elsewhere)
+        monkeypatch.setattr(environment, "machine", lambda: replace(H200, driver="590.1"))
+        gpu.factor = {TAIL: 1.05}
+        result = run(
+            project, "--rootdir=..", "-c", "../pytest.ini", "../tests", "--benchmark-compare",
+            "--benchmark-save=here",
+        )  # fmt: skip
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines('*repeat: pytest "../tests/test_latency.py::test_latency?*')
+        assert sorted(path.name for path in baseline.parent.iterdir()) == [
+            "0001_first.json",
+            "0002_here.json",
+        ]
+        assert list(elsewhere.iterdir()) == []
+
+    def test_saved_runs_lie_in_the_models_folder_and_say_nothing_of_the_host(
+        self, project: pytest.Pytester, gpu: FakeGpu
+    ) -> None:
+        import getpass
+        import platform
+
+        gpu.strange = 1
+        run(project, "-m", "latency", "--benchmark-save=first", "--benchmark-json=run.json").assert_outcomes(
+            passed=3, deselected=2
+        )
+        path = project.path / "baselines" / "nvidia-h200" / "0001_first.json"
+        for text in (path.read_text(), (project.path / "run.json").read_text()):
+            content = json.loads(text)
+            assert content["machine_info"] == {"gpu": "NVIDIA H200"}
+            assert content["tilecheck"] == {"arch": "sm_90a", "failed": [], "strangers": 1}
+            for word in (platform.node(), str(project.path), getpass.getuser(), "UNSERIALIZABLE"):
+                assert not word or word not in text
+        row = read_run(path).rows[ONE]
+        assert (row.samples, row.method, row.clock_mhz) == (21, "events", 1980.0)
+        assert row.median == pytest.approx(100e-6)
+        extra = row.raw["extra_info"]
+        assert extra["cycles"] == pytest.approx(198000)
+        assert (extra["tflops"], extra["gbs"], extra["roofline"]) == (600.0, 2000.0, 0.61)
+        assert extra["toolchain"]["tilelang"] and extra["toolchain"]["cudnn"] == "91000"
+        assert row.raw["options"]["timer"] == "samples"
+        assert row.raw["params"] == {"latency_case": ONE}
+
+    def test_a_saved_run_is_the_next_ones_bar_with_a_noise_that_is_assumed(
+        self, project: pytest.Pytester, gpu: FakeGpu
+    ) -> None:
+        run(project, "-m", "latency", "--benchmark-save=first")
+        gpu.factor = {ONE: 1.02, TAIL: 1.05}
+        result = compared(project, "--benchmark-save=second")
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines("*band 3.0 %*")
+        gpu.factor = {ONE: 1.02, TAIL: 1.05}
+        compared(project).assert_outcomes(passed=3, deselected=2)
+
+    def test_two_runs_one_after_the_other_are_alike(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        text = baseline.read_text()
+        for _ in range(2):
+            compared(project).assert_outcomes(passed=3, deselected=2)
+            assert [path.name for path in baseline.parent.iterdir()] == ["0001_first.json"]
+            assert baseline.read_text() == text
+
+    def test_a_wrong_kernels_time_is_neither_taken_nor_stored(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        (project.path / "wrong-tail-fp16").touch()
+        result = compared(project, "--benchmark-json=run.json", "--benchmark-save=wrong")
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines("*row 3 is wrong*")
+        result.stdout.no_fnmatch_line("*fixture was not used*")
+        assert gpu.timed == [ONE, WIDE]
+        for path in (project.path / "run.json", baseline.with_name("0002_wrong.json")):
+            stored = read_run(path)
+            assert list(stored.rows) == [ONE, WIDE]
+            assert stored.failed == (f"tests/test_latency.py::test_latency[{TAIL}]",)
+
+    def test_a_row_that_fails_by_its_time_alone_is_stored_and_is_no_failed_test(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.factor = {TAIL: 1.05}
+        compared(project, "--benchmark-json=run.json")
+        stored = read_run(project.path / "run.json")
+        assert stored.failed == ()
+        assert (stored.rows[TAIL].verdict, stored.rows[ONE].verdict) == ("slower", "same")
+
+    def test_the_commit_is_that_of_the_root_folder(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def git(*arguments: str) -> None:
+            command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+            subprocess.run(command, cwd=project.path, check=True, capture_output=True)
+
+        git("init")
+        git("add", "-A")
+        git("commit", "-m", "all")
+        elsewhere = project.mkdir("elsewhere")
+        monkeypatch.chdir(elsewhere)
+
+        def taken(name: str) -> Any:
+            run(
+                project, "-c", "../pytest.ini", "--rootdir=..", "../tests", "-m", "latency",
+                f"--benchmark-json={name}",
+            )  # fmt: skip
+            return read_run(elsewhere / name)
+
+        first = taken("a.json")
+        assert len(first.commit) == 40 and not first.dirty
+        (project.path / "baselines").mkdir(exist_ok=True)
+        (project.path / "baselines" / "notes.txt").touch()
+        assert not taken("b.json").dirty
+        (project.path / "my_kernels.py").write_text(SPECS + "\n")
+        assert taken("c.json").dirty
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "path", ["tests/test_latency.py", "tests", "tests/test_latency.py::test_latency", "tests/none.py"]
+    )
+    @pytest.mark.parametrize("machine", [H200, BARE], ids=["gpu", "no-gpu"])
+    def test_an_eaten_path_is_named(
+        self, project: pytest.Pytester, path: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(environment, "machine", lambda: machine)
+        line = refused(run(project, "--benchmark-compare", path))
+        assert f"--benchmark-compare took '{path}' for the number of a baseline" in line
+        assert f"put it in front: pytest {path} --benchmark-compare" in line
+
+    def test_in_front_it_is_a_path(self, project: pytest.Pytester, baseline: Path) -> None:
+        compared(project, "tests/test_latency.py").assert_outcomes(passed=3)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (
+                ("-p", "xdist", "-n2", "--benchmark-compare"),
+                "latency is timed one row after the other: leave out",
+            ),
+            (("-p", "xdist", "-n2", "-m", "latency"), "latency is timed one row after the other: leave out"),
+            (("--benchmark-disable", "--benchmark-compare"), "--benchmark-disable: nothing would be timed"),
+            (("--benchmark-disable", "-m", "latency"), "--benchmark-disable: nothing would be timed"),
+            (("--benchmark-skip", "--benchmark-compare"), "--benchmark-skip: nothing would be timed"),
+        ],
+    )
+    def test_what_would_time_nothing(
+        self, project: pytest.Pytester, baseline: Path, arguments: tuple[str, ...], message: str
+    ) -> None:
+        assert message in refused(run(project, *arguments))
+
+    def test_without_pytest_benchmark_there_is_nothing_to_time_with(self, project: pytest.Pytester) -> None:
+        line = refused(project.runpytest("-m", "latency"))
+        assert "stored by pytest-benchmark, which is not loaded" in line
+
+
+class TestCompleteness:
+    def test_with_k_the_rows_left_out_are_not_missed(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        compared(project, "-k", "soft").assert_outcomes(passed=1, deselected=4)
+        assert gpu.timed == [WIDE]
+
+    def test_with_k_orphans_are_judged_by_all_rows_that_kernels_have(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        edit(baseline, lambda c: c["benchmarks"].pop(0))  # one that is not selected
+        compared(project, "-k", "soft").assert_outcomes(passed=1, deselected=4)
+        project.makepyfile(my_kernels=SPECS.replace('"one", "tail"', '"one"'))
+        result = compared(project, "-k", "soft")
+        result.assert_outcomes(passed=1, failed=1, deselected=3)
+
+    @pytest.mark.parametrize("stored", [True, False])
+    def test_a_skipped_row_fails(self, project: pytest.Pytester, baseline: Path, stored: bool) -> None:
+        project.makepyfile(
+            **{
+                "tests/test_latency": LATENCY.replace(
+                    "    stopwatch",
+                    "    if 'tail' in latency_case.id: pytest.skip('takes long')\n    stopwatch",
+                )
+            }
+        )
+        if not stored:
+            edit(baseline, lambda c: c["benchmarks"].pop(1))
+        result = compared(project)
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        result.stdout.fnmatch_lines("*row-scale-tail-fp16 was not timed: Skipped: takes long")
+        run(project, "-m", "latency").assert_outcomes(passed=2, skipped=1, deselected=2)
+
+    def test_a_row_of_another_architecture_is_not_missed(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        other = 'spec("blackwell", "any", arches=("sm_100a",)),\n)'
+        project.makepyfile(my_kernels=SPECS.rstrip().removesuffix(")") + other)
+        compared(project).assert_outcomes(passed=3, skipped=1, deselected=2)

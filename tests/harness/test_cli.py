@@ -1,0 +1,208 @@
+"""The command line as a whole: help, exit codes, pipes, and which project a command is about."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilecheck import __version__
+from tilecheck.cli import COMMANDS, main
+from tilecheck.fields import changed_fields
+from tilecheck.near import did_you_mean
+from tilecheck.project import find_project
+
+ROOT = Path(__file__).parents[2]
+
+
+def tilecheck(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """A command as a user gives it, in the checkout."""
+    return subprocess.run(
+        [sys.executable, "-m", "tilecheck", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+
+# Help and exit codes
+
+
+def test_help_needs_no_compiler() -> None:
+    heavy = ("torch", "tilelang", "numpy", "pytest")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({heavy}))\n"  # None there: an import fails
+        "from tilecheck.cli import COMMANDS, main\n"
+        "assert main(['--help']) == main([]) == 0\n"
+        "assert all(main([command, '--help']) == 0 for command in COMMANDS)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert all(f"usage: tilecheck {command}" in ran.stdout for command in COMMANDS)
+
+
+def test_module_and_console_script_are_one() -> None:
+    ran = tilecheck("--version")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tilecheck {__version__}\n", "")
+    assert 'tilecheck = "tilecheck.cli:entry"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["sorce"], "tilecheck: no command 'sorce'; did you mean source?; see tilecheck --help"),
+        (["diff_codegen"], "tilecheck: no command 'diff_codegen'; did you mean diff-codegen?"),
+        (["--jobs"], "tilecheck: unrecognized arguments: --jobs"),
+        (["source"], "tilecheck source: the following arguments are required: KERNEL"),
+        (["source", "matmul", "--sass", "--ptx"], "not allowed with argument"),
+        (["facts", "--jobs", "0"], "'0' is no number of processes"),
+        (["source", "matmull"], "tilecheck: no kernel 'matmull'; did you mean matmul"),
+        (["source", "matmul", "--arch", "sm_90"], "tilecheck: no architecture 'sm_90'; did you mean sm_90a"),
+        (
+            ["source", "matmul", "--case", "one-tile-fp61"],
+            "no case 'one-tile-fp61'; did you mean one-tile-fp16",
+        ),
+        (["facts", "softmax", "--case", "nowhere-*"], "tilecheck: no case 'nowhere-*'"),
+        (["facts", "--arch", "sm_80", "softmax"], "no architecture 'softmax'; known: sm_80, sm_89, sm_90a"),
+        (["facts", "--arch", "sm_80", "softmax"], "kernels come before --arch"),
+        (["source", "matmul", "--schedule", "stage=2"], "no field 'stage'; did you mean stages?"),
+        (
+            ["source", "matmul", "--schedule", "stages=two"],
+            "stages is 'two', and not of the type of its default",
+        ),
+        (["source", "matmul", "--schedule", "stages"], "'stages' is not FIELD=VALUE"),
+        (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
+        (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
+    ],
+)
+def test_mistake_is_one_line_on_standard_error(
+    arguments: list[str], line: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(arguments) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1 and line in err
+
+
+def test_interrupt_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(start: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilecheck.project.find_project", interrupted)
+    assert main(["source", "matmul"]) == 130
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("source", "vector-add", "--traced")])
+def test_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = tilecheck(*arguments, stdout=writing)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+# Names
+
+
+def test_suggestions() -> None:
+    assert did_you_mean("matmull", ["matmul", "softmax"]) == "; did you mean matmul?"
+    assert did_you_mean("bias", ["matmul_with_bias_and_more", "softmax"]).startswith(
+        "; did you mean matmul_w"
+    )
+    assert did_you_mean("y", ["matmul", "softmax"]) == "; known: matmul, softmax"
+    assert did_you_mean("x", [f"k{i}" for i in range(9)]).endswith("k7, ... (9 in all)")
+    assert did_you_mean("x", []) == ""
+
+
+def test_fields_keep_their_types() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Schedule:
+        stages: int = 3
+        share: float = 0.5
+        swizzled: bool = False
+        policy: str = "square"
+
+    default = Schedule()
+    assert changed_fields(default, "") is default
+    changed = changed_fields(default, "stages=2, share=1,swizzled=true,policy=rows")
+    assert changed == Schedule(2, 1, True, "rows")
+    for text in ("swizzled=2", "stages=True", "stages=1.5", "policy=3", "=3", "stages="):
+        with pytest.raises(ValueError, match=r"stages|swizzled|policy|FIELD=VALUE"):
+            changed_fields(default, text)
+    with pytest.raises(ValueError, match="no schedule"):
+        changed_fields(None, "stages=2")
+
+
+# The project
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", "[pytest]\npythonpath = src 'other place'\ntilecheck_specs = one two:SPEC\n"),
+        ("tox.ini", "[pytest]\npythonpath = src 'other place'\ntilecheck_specs = one\n  two:SPEC\n"),
+        ("setup.cfg", "[tool:pytest]\npythonpath = src 'other place'\ntilecheck_specs = one two:SPEC\n"),
+        (
+            "pyproject.toml",
+            "[tool.pytest.ini_options]\n"
+            "pythonpath = ['src', 'other place']\ntilecheck_specs = 'one two:SPEC'\n",
+        ),
+        (
+            "pyproject.toml",
+            "[tool.pytest]\npythonpath = ['src', 'other place']\ntilecheck_specs = ['one', 'two:SPEC']\n",
+        ),
+        (
+            "pytest.toml",
+            "[pytest]\npythonpath = ['src', 'other place']\ntilecheck_specs = ['one', 'two:SPEC']\n",
+        ),
+    ],
+)
+def test_project_is_found_upwards(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    below = tmp_path / "src" / "deep"
+    below.mkdir(parents=True)
+    # Configurations without specs are passed by, as is a file that is none.
+    (tmp_path / "src" / "pytest.ini").write_text("[pytest]\nstrict = true\n")
+    (below / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    project = find_project(below)
+    assert project.root == tmp_path.resolve()
+    assert project.spec_names == ("one", "two:SPEC")
+    assert project.pythonpath == (project.root / "src", project.root / "other place")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("pytest.ini", "[pytest\n", "pytest.ini"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\ntilecheck_specs = 3\n", "tilecheck_specs is 3"),
+        ("pyproject.toml", "tool = [\n", "pyproject.toml"),
+        ("pytest.ini", "[pytest]\ntilecheck_specs = 'one\n", "No closing quotation"),
+        ("pytest.ini", "[pytest]\ntilecheck_specs = no_such_module\n", "cannot import 'no_such_module'"),
+        ("other.txt", "", "names specs; add `tilecheck_specs = MODULE`"),
+    ],
+)
+def test_project_that_cannot_be_used(
+    tmp_path: Path, name: str, text: str, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert main(["source", "matmul", "--root", str(tmp_path)]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1 and message in err
+
+
+def test_root_that_is_no_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["facts", "--root", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere is no folder" in capfd.readouterr().err

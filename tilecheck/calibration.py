@@ -1,0 +1,107 @@
+"""Repeats whole latency runs, each in a process of its own, and says how much a row differs between them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilecheck.baselines import BaselineError, Run, read_run, shown, toolchain_changes
+from tilecheck.gate import POLICY, Policy, fastest, noise_between, seconds
+
+Runner = Callable[[Path], int]
+"""Runs all rows in a process of its own, writes their times into the file, and returns the exit code."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How one row differs between runs.
+
+    medians: seconds, one a run.  noise, ratio_noise: of them, and of their ratios to the fastest vendor's.
+    band, smallest: what the gate makes of it, see `gate.Policy`.
+    """
+
+    row: str
+    medians: tuple[float, ...]
+    noise: float
+    ratio_noise: float | None
+    band: float
+    smallest: float
+
+
+def repeat(runs: int, folder: Path, runner: Runner) -> Iterator[Run]:
+    """Runs as often, and gives each run as it is done; files in `folder` that are there are left alone.
+
+    Raises BaselineError, in one line, where one fails or leaves no times.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for _ in range(runs):
+        path = _next(folder)
+        code = runner(path)
+        if code != 0:
+            raise BaselineError(f"{shown(path)}: the run failed, exit code {code}")
+        yield read_run(path)
+
+
+def kept_runs(folder: Path) -> list[Run]:
+    """The runs in a folder, in their order."""
+    return [read_run(path) for path in sorted(folder.glob("run-*.json"))]
+
+
+def spreads(runs: Sequence[Run], policy: Policy = POLICY) -> list[Spread]:
+    """How the rows that all runs have differ, the noisiest first.
+
+    Raises BaselineError, in one line, where the runs are not of one GPU model and toolchain, or too few.
+    """
+    if len(runs) < 2:
+        raise BaselineError(f"the noise between runs needs two of them, and there is {len(runs)}")
+    for run in runs[1:]:
+        if run.gpu != runs[0].gpu:
+            raise BaselineError(
+                f"{shown(run.path)} is of {run.gpu}, and {shown(runs[0].path)} of {runs[0].gpu}"
+            )
+        if changes := toolchain_changes(runs[0].toolchain, run.toolchain):
+            raise BaselineError(f"{shown(run.path)}: another toolchain than {shown(runs[0].path)}: {changes}")
+    found = [_spread(id, runs, policy) for id in runs[0].rows if all(id in run.rows for run in runs)]
+    return sorted(found, key=lambda spread: -spread.smallest)
+
+
+def table(found: Sequence[Spread]) -> list[tuple[str, ...]]:
+    """The cells of a table of them, with its head."""
+    rows: list[tuple[str, ...]] = [
+        ("row", "median", "runs differ by", "noise", "noise over vendor", "band", "finds from")
+    ]
+    for s in found:
+        middle = sorted(s.medians)[len(s.medians) // 2]
+        rows.append(
+            (
+                s.row,
+                seconds(middle),
+                _percent(max(s.medians) / min(s.medians) - 1),
+                _percent(s.noise),
+                "" if s.ratio_noise is None else _percent(s.ratio_noise),
+                _percent(s.band),
+                _percent(s.smallest),
+            )
+        )
+    return rows
+
+
+def _spread(id: str, runs: Sequence[Run], policy: Policy) -> Spread:
+    rows = [run.rows[id] for run in runs]
+    medians = tuple(row.median for row in rows)
+    vendor = fastest(rows[0].vendors, rows[0].vendors)
+    ratios = [row.median / row.vendors[vendor] for row in rows if vendor in row.vendors] if vendor else []
+    noise = noise_between(medians)
+    ratio_noise = noise_between(ratios) if len(ratios) > 1 else None
+    smallest = max(policy.smallest(noise), policy.smallest(ratio_noise) if ratios else 0.0)
+    return Spread(id, medians, noise, ratio_noise, policy.band(noise), smallest)
+
+
+def _next(folder: Path) -> Path:
+    number = 1
+    while (folder / f"run-{number:03}.json").exists():
+        number += 1
+    return folder / f"run-{number:03}.json"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.2f} %"

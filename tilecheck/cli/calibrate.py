@@ -1,0 +1,82 @@
+"""Time all latency rows again and again, each time in a new process, and say how much they differ.
+
+That noise makes the bands of the gate. The runs are kept, as run-001.json and so on, and later ones add to
+them, from other hosts too: `tilecheck promote` makes a baseline of them.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilecheck.cli.failing import BadInput
+from tilecheck.cli.output import note, show
+from tilecheck.cli.selecting import add_root, project_of
+
+EPILOG = """\
+exit codes:
+  0  fine
+  1  a run failed; those before it are kept
+  2  wrong usage or unusable input; one line on standard error says which
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runs", type=_count, default=3, metavar="N", help="how many; 0: only tell of those that are kept"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where runs are kept (default: latency-runs in the root)"
+    )
+    parser.add_argument(
+        "-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's: which rows"
+    )
+    add_root(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from tilecheck.baselines import BaselineError, shown
+    from tilecheck.calibration import kept_runs, repeat, spreads, table
+    from tilecheck.plugin.tables import aligned
+
+    root = project_of(arguments).root
+    folder = (arguments.out or root / "latency-runs").resolve()
+    choice = ["-k", arguments.keyword] if arguments.keyword else []
+    try:
+        for done in repeat(arguments.runs, folder, lambda path: run_pytest(root, path, choice)):
+            note(f"{shown(done.path)}: {len(done.rows)} rows")
+    except BaselineError as error:
+        note(f"tilecheck calibrate: {error}")
+        return 1
+    try:
+        runs = kept_runs(folder)
+        found = spreads(runs)
+    except BaselineError as error:
+        raise BadInput(str(error)) from error
+    show(
+        "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 5, 6)), f"{len(runs)} runs in {shown(folder)}"])
+    )
+    note(f"to make a baseline of them: tilecheck promote {shown(folder)}/run-*.json")
+    return 0
+
+
+def run_pytest(root: Path, path: Path, choice: Sequence[str] = ()) -> int:
+    """Times all rows in a new process, whose output goes to standard error; its exit code."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "latency",
+        "--tilecheck-require-gpu",
+        f"--benchmark-json={path}",
+        *choice,
+    ]
+    return subprocess.run(command, cwd=root, stdout=sys.stderr, check=False).returncode
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs")
+    return int(text)

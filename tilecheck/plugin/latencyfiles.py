@@ -1,0 +1,63 @@
+"""What pytest-benchmark writes of a run: nothing of the host, and what promotion has to know.
+
+The GPU's model is all that `machine_info` says: pytest-benchmark compares it with the stored one, and the
+toolchain, which may change, is with each row.
+"""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from tilecheck.plugin.latency import bench_in_use, failed_tests
+from tilecheck.plugin.latencymode import latency_run
+from tilecheck.plugin.rows import KernelCase
+from tilecheck.plugin.selection import selection
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_benchmark_generate_machine_info(config: pytest.Config) -> dict[str, Any] | None:
+    run = latency_run(config)
+    return {"gpu": run.gpu} if run.timed else None
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_benchmark_generate_commit_info(config: pytest.Config) -> dict[str, Any] | None:
+    # pytest-benchmark asks git in the current folder, and stores project, branch and error messages.
+    return commit_of(config) if latency_run(config).timed else None
+
+
+@pytest.hookimpl(optionalhook=True, trylast=True)
+def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
+    if not latency_run(config).timed:
+        return
+    for benchmark in output_json["benchmarks"]:
+        parameters = (benchmark.get("params") or {}).items()
+        benchmark["params"] = {n: v.id if isinstance(v, KernelCase) else v for n, v in parameters}
+    bench = bench_in_use(config)
+    output_json["tilecheck"] = {
+        "arch": selection(config).arch.name,
+        "failed": failed_tests(config),
+        "strangers": bench.strangers() if bench else 0,
+    }
+
+
+def commit_of(config: pytest.Config) -> dict[str, Any]:
+    """The commit of the root folder, its time, and whether sources differ from it; empty without git.
+
+    What is stored in baselines is no source, and nor are new files that are no Python.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(config.rootpath), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+    try:
+        commit, time = git("show", "-s", "--format=%H %cI").split()
+        folder = config.getini("tilecheck_baselines")
+        # The root may lie below that of the repository.
+        status = git("status", "--porcelain", "-uall", "--", ".", f":(exclude){folder}").splitlines()
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+    dirty = any(not line.startswith("??") or line.endswith(".py") for line in status)
+    return {"id": commit, "time": time, "dirty": dirty}

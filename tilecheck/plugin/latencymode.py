@@ -1,0 +1,188 @@
+"""What a run does about latency: settled once, from the options, the GPU and what is stored of it.
+
+It has to be settled when pytest is configured: pytest-benchmark reads its storage then. That storage becomes
+`baselines/<gpu model>` in the root folder, and the file to compare with the one that is gated against.
+"""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilecheck import bench
+from tilecheck.baselines import (
+    BaselineError,
+    Run,
+    choose,
+    model_folder,
+    numbered,
+    read_run,
+    shown,
+    stored_models,
+)
+from tilecheck.gate import Mode
+from tilecheck.plugin.coderows import baselines
+from tilecheck.plugin.options import option
+from tilecheck.plugin.runfolder import is_worker
+from tilecheck.plugin.selection import active, selection
+
+RECORD = "`tilecheck calibrate` records three runs; `tilecheck promote RUN.json...` makes a baseline of them"
+
+_COMPARE = "--benchmark-compare"
+_DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's
+
+
+@dataclass(frozen=True)
+class LatencyRun:
+    """wanted: rows are selected, else they are left out.  compared: a comparison was asked for.
+    untimed: why no row can be timed; None: they can.  gpu: the model.
+    folder: where its times are stored.  bar: what is compared with; None: nothing.
+    mode: which verdicts fail.
+    """
+
+    wanted: bool = False
+    compared: bool = False
+    untimed: str | None = None
+    gpu: str = ""
+    folder: Path | None = None
+    bar: Run | None = None
+    mode: Mode = "normal"
+
+    @property
+    def timed(self) -> bool:
+        return self.wanted and self.untimed is None
+
+    @property
+    def gates(self) -> bool:
+        """Whether a row can fail for its time."""
+        return self.bar is not None and self.mode != "off"
+
+
+_key = pytest.StashKey[LatencyRun]()
+
+
+def latency_run(config: pytest.Config) -> LatencyRun:
+    """What this run does about latency."""
+    return config.stash.get(_key, LatencyRun())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "latency: how long each kernel takes, alone and against its baseline; needs a GPU"
+    )
+    if active(config):
+        config.stash[_key] = _settled(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # The documented override: pytest-benchmark has no hook for the folder by system and Python that it adds
+    # below the storage where it saves.
+    benchmarks: Any = session.config.pluginmanager.get_plugin("pytest-benchmark")
+    if latency_run(session.config).timed and benchmarks is not None:
+        benchmarks.storage.default_machine_id = None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = latency_run(config).folder
+    if folder is not None:  # which pytest-benchmark makes even where it stores nothing
+        with suppress(OSError):
+            folder.rmdir()
+            folder.parent.rmdir()
+
+
+def _settled(config: pytest.Config) -> LatencyRun:
+    given, marks = getattr(config.option, "benchmark_compare", []), config.option.markexpr
+    named = re.search(r"(?<!not )\blatency\b", marks) is not None
+    compared = given != [] and (named or not marks)
+    if not (compared or named or getattr(config.option, "benchmark_only", False)):
+        return LatencyRun()
+    mode: Mode = option(config, "gate")
+    if is_worker(config):
+        return LatencyRun(wanted=True, untimed="timing is serial", mode=mode)
+    if compared:
+        _refuse_a_path(config, given)
+        _refuse_what_does_not_time(config)
+    chosen = selection(config)
+    if chosen.simulated:
+        if compared:
+            config.option.benchmark_compare = []
+            config.option.markexpr = marks or "codegen"
+        why = chosen.no_gpu or "this run is on the simulator"
+        return LatencyRun(wanted=named, compared=compared, untimed=why, mode=mode)
+    _refuse_what_does_not_time(config)
+    gpu = bench.gpu_model()
+    folder, ours = _storage(config, gpu)
+    bar = _bar(config, folder, given, gpu, mode) if compared else None
+    if compared:
+        config.option.markexpr = marks or "latency"
+        config.option.benchmark_compare = str(bar.path) if bar else []
+    return LatencyRun(True, compared, None, gpu, folder if ours else None, bar, mode)
+
+
+def _refuse_a_path(config: pytest.Config, given: Any) -> None:
+    """pytest-benchmark's option takes the word after it, as in `pytest --benchmark-compare tests/x.py`."""
+    if not isinstance(given, str) or given.endswith(".json"):
+        return
+    here = config.invocation_params.dir / given.partition("::")[0]
+    if "::" in given or "/" in given or given.endswith(".py") or here.exists():
+        raise pytest.UsageError(
+            f"{_COMPARE} took {given!r} for the number of a baseline; put it in front: "
+            f"pytest {given} {_COMPARE}"
+        )
+
+
+def _refuse_what_does_not_time(config: pytest.Config) -> None:
+    get = config.option
+    if getattr(get, "dist", "no") != "no" or getattr(get, "numprocesses", None):
+        raise pytest.UsageError("latency is timed one row after the other: leave out -n and --dist")
+    if getattr(get, "benchmark_disable", False) and not getattr(get, "benchmark_enable", False):
+        raise pytest.UsageError(
+            "--benchmark-disable: nothing would be timed; leave it out, or the latency rows"
+        )
+    if getattr(get, "benchmark_skip", False) and not getattr(get, "benchmark_only", False):
+        raise pytest.UsageError("--benchmark-skip: nothing would be timed; leave it out, or the latency rows")
+    if not hasattr(get, "benchmark_compare"):
+        raise pytest.UsageError("latency rows are stored by pytest-benchmark, which is not loaded here")
+
+
+def _storage(config: pytest.Config, gpu: str) -> tuple[Path, bool]:
+    """The folder of the times of a GPU model, and whether it is that of the project."""
+    given = config.option.benchmark_storage
+    if given == _DEFAULT_STORAGE:
+        folder = baselines(config) / model_folder(gpu)
+        config.option.benchmark_storage = f"file://{folder}"
+        return folder, True
+    if given.startswith("elasticsearch"):
+        raise pytest.UsageError(f"--benchmark-storage={given}: latency is compared with files")
+    return Path(given.removeprefix("file://")).resolve(), False
+
+
+def _bar(config: pytest.Config, folder: Path, given: Any, gpu: str, mode: Mode) -> Run | None:
+    """What rows are compared with; UsageError, in one line, where there is nothing to be used."""
+    file = Path(given) if isinstance(given, str) and given.endswith(".json") else None
+    try:
+        if file is not None and file.is_file():
+            run = read_run(file.resolve())
+        elif not numbered(folder):
+            if mode == "off":
+                return None
+            raise pytest.UsageError(f"{_COMPARE}: {_nothing_stored(config, folder, gpu)}; {RECORD}")
+        else:
+            run = read_run(choose(folder, None if given is True else given))
+    except BaselineError as error:
+        raise pytest.UsageError(f"{_COMPARE}: {error}") from error
+    if run.gpu != gpu:
+        raise pytest.UsageError(
+            f"{_COMPARE}: {shown(run.path)} holds times of {run.gpu}, and this GPU is {gpu}; {RECORD}"
+        )
+    return run
+
+
+def _nothing_stored(config: pytest.Config, folder: Path, gpu: str) -> str:
+    models = stored_models(baselines(config))
+    there = ", ".join(f"{name} ({len(files)})" for name, files in models.items())
+    others = f"there is {there}" if there else "nor of any other GPU"
+    return f"no times of {gpu} are stored in {shown(folder)}, {others}"
