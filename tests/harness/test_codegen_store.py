@@ -12,7 +12,7 @@ from tilecheck.codegen import changes, store
 from tilecheck.codegen.facts import Facts
 
 hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
-st = pytest.importorskip("hypothesis.strategies")
+st = hypothesis.strategies
 
 HOPPER = Facts(
     schedule="Schedule(block_m=128, stages=4, threads=128)",
