@@ -149,7 +149,7 @@ class Project:
 
     def run_apart(self, *arguments: str) -> pytest.RunResult:
         options = ("-p", "xdist", "-n", "2", "-p", "no:cacheprovider", "--device=simulator")
-        return self._pytester.runpytest_subprocess(*options, "-m", "codegen", *arguments)
+        return self._pytester.runpytest_subprocess(*options, *arguments)
 
     def file(self, arch: str) -> Path:
         return store.path_of(self.root / "baselines", arch)
@@ -236,6 +236,12 @@ class TestSelection:
     def test_naming_asks_for_what_is_named(self, project: Project, arguments: list[str], rows: int) -> None:
         project.run(*arguments)
         assert len(project.compiled()) == rows
+
+    def test_workers_know_what_was_named_from_another_folder(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(project.root / "tests")
+        project.run_apart("test_codegen.py::test_facts").assert_outcomes(passed=7)
 
     def test_other_folders_may_have_a_conftest(self, project: Project) -> None:
         project.run("tests", "other").assert_outcomes(passed=10, deselected=8)
@@ -491,10 +497,10 @@ class TestUpdate:
     def test_workers_report_to_one_writer(self, project: Project) -> None:
         rows = {row: {"registers": 200 + i} for i, row in enumerate(ROWS["sm_80"] + ROWS["sm_100a"])}
         project.compiler(rows=rows)
-        failed = project.run_apart()
+        failed = project.run_apart("-m", "codegen")
         failed.assert_outcomes(passed=12, failed=5)
         assert len(lines_of(failed, "compile errors")) == 1
-        result = project.run_apart("--update-facts")
+        result = project.run_apart("-m", "codegen", "--update-facts")
         result.assert_outcomes(passed=17)
         assert len(lines_of(result, "registers 168 -> 20")) == 5
         for arch, ids in ROWS.items():
@@ -572,9 +578,9 @@ class TestLedger:
                 f"XFAIL*{row}*tile-ai/tilelang#7, TileLang 0.1.15: compile error: Downcast failed",
             ]
         )
-        project.run_command(command_after(result, "mend it: ")).assert_outcomes(
-            passed=5, xfailed=2, deselected=10
-        )
+        mended = project.run_command(command_after(result, "mend it: "))
+        mended.assert_outcomes(passed=5, xfailed=2, deselected=10)
+        mended.stdout.fnmatch_lines("*copy any default, sm_100a: dropped, as it is known not to compile")
         project.run_all().assert_outcomes(passed=15, xfailed=2)
         project.compiler()
         result = project.run_all()

@@ -11,6 +11,9 @@ import pytest
 from tilecheck.codegen import changes, store
 from tilecheck.codegen.facts import Facts
 
+hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
+st = hypothesis.strategies
+
 HOPPER = Facts(
     schedule="Schedule(block_m=128, stages=4, threads=128)",
     kernels=1,
@@ -59,6 +62,24 @@ class TestFile:
     def test_holds_what_was_written(self, path: Path) -> None:
         stored = store.read(path, "sm_90a")
         assert stored == store.Stored("sm_90a", TOOLS, {key("large"): HOPPER, key("small"): AMPERE})
+
+    @hypothesis.given(
+        rows=st.dictionaries(
+            st.tuples(st.text(), st.text(), st.text()),
+            st.builds(
+                Facts,
+                *(
+                    st.text() if f.type is str else st.integers(0, 2**40)
+                    for f in dataclasses.fields(Facts)[:-1]
+                ),
+                instructions=st.dictionaries(st.text(), st.integers(0, 2**40), max_size=3),
+            ),
+            max_size=3,
+        )
+    )
+    def test_holds_any_facts(self, rows: dict[store.Key, Facts]) -> None:
+        stored = store.Stored("sm_80", TOOLS, rows)
+        assert store.parse(store.dump(stored), Path("sm_80.json"), "sm_80") == stored
 
     def test_that_is_not_there_is_none(self, tmp_path: Path) -> None:
         assert store.read(tmp_path / "sm_80.json", "sm_80") is None

@@ -11,7 +11,7 @@ import pytest
 
 from tilecheck.codegen import changes, store
 from tilecheck.plugin.codechecking import CodeRecord, code_records
-from tilecheck.plugin.coderows import baselines, rows_to_store
+from tilecheck.plugin.coderows import baselines, code_rows, key_of, rows_to_store
 from tilecheck.plugin.options import option
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active
@@ -81,5 +81,8 @@ def _update(config: pytest.Config, arch: str, records: Sequence[CodeRecord]) -> 
     ids = {record.key: record.row for record in records}
     lines = [f"{arch}: {toolchain}"] if toolchain else []
     lines += [f"{ids[row.row]}: {'recorded' if row.kind == 'added' else row}" for row in moved]
-    lines += [f"{' '.join(key)}, {arch}: dropped, as no kernel has it any more" for key in dropped]
+    there = {key_of(row) for row in code_rows(config) if row.arch.name == arch}
+    for key in dropped:
+        why = "it is known not to compile" if key in there else "no kernel has it any more"
+        lines.append(f"{' '.join(key)}, {arch}: dropped, as {why}")
     return lines
