@@ -11,6 +11,8 @@ import pytest
 
 import kernels
 from tilecheck.arches import ARCHES
+from tilecheck.cli import COMMANDS, main
+from tilecheck.codegen import NoToolchain, find_toolchain
 from tilecheck.dtypes import DTYPES, dtype
 
 ROOT = Path(__file__).parents[2]
@@ -114,13 +116,57 @@ def test_kernel_of_another_repository(tmp_path: Path) -> None:
     assert re.search(r"^axpy +float16 +1 .* ~", ran.stdout, re.MULTILINE), ran.stdout
 
 
+# The commands
+
+
+def help_of(command: str, capfd: pytest.CaptureFixture[str]) -> str:
+    assert main([command, "--help"]) == 0
+    return capfd.readouterr().out
+
+
+def test_table_of_commands_is_that_of_the_program() -> None:
+    assert re.findall(r"^\| `tilecheck ([a-z-]+)`", README, re.MULTILINE) == list(COMMANDS)
+
+
+def test_commands_take_the_options_that_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [line for line in block("tilecheck source").splitlines() if line]
+    assert {line.split()[1] for line in lines} == set(COMMANDS)
+    for line in lines:
+        assert options_in(line) <= options_in(help_of(line.split()[1], capfd))
+    known = set().union(*(options_in(help_of(command, capfd)) for command in COMMANDS))
+    assert options_in(COMMANDS_SECTION) <= known | {"--help"}
+
+
+@pytest.mark.codegen
+def test_facts_read_as_shown(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        toolchain = find_toolchain()
+    except NoToolchain as error:
+        pytest.skip(str(error))
+    shown = block("  case ")
+    if str(toolchain) not in shown:
+        pytest.skip(f"the README shows another toolchain than {toolchain}")
+    (command,) = [line for line in block("tilecheck source").splitlines() if "llama8b-up" in line]
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    assert main(command.split()[1:]) == 0
+    assert capfd.readouterr().out == shown
+
+
+COMMANDS_SECTION = README.partition("\n## Commands\n")[2].partition("\n## ")[0]
+
+
 # What it names
 
 
-def test_options_are_those_of_pytest() -> None:
-    shown = run_pytest(ROOT, "--help").stdout
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README))
-    assert named - set(re.findall(r"--[a-z][a-z-]*", shown)) == set()
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+
+
+def test_options_are_those_of_pytest_and_the_commands() -> None:
+    shown, of_commands = run_pytest(ROOT, "--help").stdout, COMMANDS_SECTION
+    named = options_in(README)
+    assert options_in(README.replace(of_commands, "")) - options_in(shown) == set()
     ours = set(re.findall(r"^  (--tilecheck-[a-z-]+)", shown, re.MULTILINE))
     assert ours
     assert ours | {f"--{name.removeprefix('--tilecheck-')}" for name in ours} <= named

@@ -55,3 +55,5 @@ if __name__ == "__main__":
     except (ValueError, RuntimeError) as error:
         note(str(error))
         sys.exit(2)
+    except KeyboardInterrupt:  # the parent's too, which says so
+        sys.exit(130)

@@ -66,10 +66,11 @@ def compile_rows(
         for row in rows:
             take(_compile(specs, row))
         return [done[row] for row in rows]
-    for outcome in _pooled(root, rows, jobs):
-        take(outcome)
-    for row in rows:
-        if row not in done:  # its process died, or another's of the same pool
+    while rest := [row for row in rows if row not in done]:
+        for outcome in _pooled(root, rest, jobs):
+            take(outcome)
+        # If the pool broke, by one of the rows that ran, these are the first that are not done.
+        for row in [row for row in rest if row not in done][:jobs]:
             lone = next(_pooled(root, [row], 1), None)
             take(lone or Outcome(row, None, "the compiler ended its process"))
     return [done[row] for row in rows]
@@ -82,10 +83,9 @@ def _pooled(root: Path, rows: Sequence[Row], jobs: int) -> Iterator[Outcome]:
     pool = ProcessPoolExecutor(min(jobs, len(rows)), context, _start, (root,))
     try:
         for future in as_completed([pool.submit(_compile_in_child, row) for row in rows]):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                return
+            yield future.result()
+    except BrokenProcessPool:
+        return
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
