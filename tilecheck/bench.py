@@ -52,10 +52,10 @@ class Bench:
         self._device, self._timer, self._facts = device, timer, facts
         self._strangers = strangers
 
-    def time(self, spec: "KernelSpec", case: "Case", seed: int) -> Timed:
+    def time(self, spec: "KernelSpec", case: "Case", seed: int, method: str | None = None) -> Timed:
         """Samples of the row's kernel under its default schedule, and of its vendors.
 
-        seed: of the run, as for `conformance.check`.
+        seed: of the run, as for `conformance.check`.  method: how it was timed the last time.
         Raises TimingError, in one line, where there is no time to be trusted; DeviceError as a launch does.
         """
         from tilecheck import contenders
@@ -66,7 +66,7 @@ class Bench:
         kernel = compile_program(program, self._device.target)
         sets = contenders.tensor_sets(program, seed, self._device.torch_device, self._facts.l2)
         launches = {_OURS: contenders.ours(program, kernel, sets), **contenders.vendors(program, sets)}
-        samples = self._timer.time_in_turn(launches)
+        samples = self._timer.time_in_turn(launches, method)
         ours = samples.pop(_OURS)
         return Timed(ours, samples, program.variant, _source_hash(kernel), self._rates(program, ours.median))
 

@@ -27,6 +27,7 @@ GRAPH_BELOW = 20e-6
 """Seconds; kernels that take less are timed in a graph."""
 
 GRAPH_LAUNCHES = 64
+_GRAPH = f"graph{GRAPH_LAUNCHES}"
 FILLER_SHARE = 3
 LEAST_FILLER = 300e-6
 """Seconds of copying before each sample: time enough for the CPU to enqueue the rest."""
@@ -105,7 +106,9 @@ class Samples:
 class Timer(Protocol):
     """What times kernels: a `Stopwatch`, or what stands for it in tests."""
 
-    def time_in_turn(self, contenders: Mapping[str, Sequence[Launch]]) -> dict[str, Samples]: ...
+    def time_in_turn(
+        self, contenders: Mapping[str, Sequence[Launch]], method: str | None = None
+    ) -> dict[str, Samples]: ...
 
 
 @dataclass
@@ -118,14 +121,22 @@ class Stopwatch:
     device: Device
     budget: float = 2.0
 
-    def time_in_turn(self, contenders: Mapping[str, Sequence[Launch]]) -> dict[str, Samples]:
+    def time_in_turn(
+        self, contenders: Mapping[str, Sequence[Launch]], method: str | None = None
+    ) -> dict[str, Samples]:
         """Samples of each contender, A B A B, so that a drift of the machine meets all of them.
 
         contenders: for each name its launches, all the same but for the tensors they use: short kernels
         rotate over them, so that no launch finds its inputs in L2.
+        method: how all of them are timed, as it was the last time: a kernel that has become slower than
+        `GRAPH_BELOW` is still compared. None, or one that is not known: in a graph if any of them is short.
         Raises TimingError where no sample could be taken.
         """
         takers = [_Taker(self.device, name, launches) for name, launches in contenders.items()]
+        known = method in ("events", _GRAPH)
+        if method == _GRAPH or (not known and any(taker.short for taker in takers)):
+            for taker in takers:
+                taker.use_graph()
         each = sum(taker.wall for taker in takers)
         rounds = max(FEWEST, min(MOST, int(self.budget / each)))
         for _ in range(rounds):
@@ -153,19 +164,26 @@ class _Taker:
     def __post_init__(self) -> None:
         if not self.launches:
             raise TimingError(f"{self.name}: nothing to launch")
-        self.filler, self.graph = LEAST_FILLER, None
+        self.filler = LEAST_FILLER
+        self.graph: Any = None
         for _ in range(3):  # the first loads the code
             rough = self._sample()
-        if rough < GRAPH_BELOW:
-            turns = [self.launches[i % len(self.launches)] for i in range(GRAPH_LAUNCHES)]
-            self.graph = self.device.capture(turns)
-            rough = self._sample() * GRAPH_LAUNCHES
-        self.filler = max(self.filler, min(FILLER_SHARE * rough, MOST_FILLER))
-        self.wall = self.filler + rough
+        self.short = rough < GRAPH_BELOW
+        self._settle(rough)
+
+    def use_graph(self) -> None:
+        """Times it in a graph from here on."""
+        turns = [self.launches[i % len(self.launches)] for i in range(GRAPH_LAUNCHES)]
+        self.graph = self.device.capture(turns)
+        self._settle(self._sample() * GRAPH_LAUNCHES)
+
+    def _settle(self, seconds: float) -> None:
+        self.filler = max(self.filler, min(FILLER_SHARE * seconds, MOST_FILLER))
+        self.wall = self.filler + seconds
 
     @property
     def method(self) -> str:
-        return "events" if self.graph is None else f"graph{GRAPH_LAUNCHES}"
+        return "events" if self.graph is None else _GRAPH
 
     def take(self) -> None:
         seconds = self._sample()

@@ -75,6 +75,26 @@ def test_short_kernels_are_timed_in_a_graph_that_rotates_over_the_tensors() -> N
     assert [name for name, _ in graphs[0]] == [f"set {i % 3}" for i in range(GRAPH_LAUNCHES)]
 
 
+def test_contenders_are_timed_the_same_way() -> None:
+    both = {"long": launches("long", 1e-3), "short": launches("short", 5e-6)}
+    samples = Stopwatch(FakeDevice()).time_in_turn(both)
+    assert {name: s.method for name, s in samples.items()} == {"long": "graph64", "short": "graph64"}
+    assert samples["long"].median == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize("seconds", [5e-6, 50e-6])
+@pytest.mark.parametrize(
+    ("asked", "methods"),
+    [("events", ["events"] * 2), ("graph64", ["graph64"] * 2), ("graph32", ["graph64", "events"])],
+)
+def test_a_known_method_is_kept_whatever_a_kernel_takes(
+    seconds: float, asked: str, methods: list[str]
+) -> None:
+    samples = Stopwatch(FakeDevice()).time_in_turn({"ours": launches("ours", seconds)}, asked)["ours"]
+    assert samples.method == methods[seconds > 20e-6]
+    assert samples.median == pytest.approx(seconds)
+
+
 def test_contenders_take_turns() -> None:
     device = FakeDevice()
     Stopwatch(device).time_in_turn({"a": launches("a", 1e-3), "b": launches("b", 2e-3)})

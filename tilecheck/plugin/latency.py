@@ -80,7 +80,7 @@ class RowStopwatch:
         __tracebackhide__ = True
         self._checker.conformance(row)
         stored = self._run.bar.rows.get(row.id) if self._run.bar else None
-        timed = self._timed(row)
+        timed = self._timed(row, stored)
         judgement = None
         if stored is not None:
             timed, judgement = self._judged(row, stored, timed)
@@ -93,12 +93,13 @@ class RowStopwatch:
         if judgement is not None and judgement.verdict.fails(self._run.mode):
             raise OffBaseline("\n".join(self._off(row, judgement, record)))
 
-    def _timed(self, row: KernelCase) -> bench.Timed:
+    def _timed(self, row: KernelCase, stored: StoredRow | None) -> bench.Timed:
         __tracebackhide__ = True
         from tilecheck.timing import TimingError
 
         try:
-            return self._bench.time(row.spec, row.case, self._checker.seed)
+            method = stored.method if stored else None
+            return self._bench.time(row.spec, row.case, self._checker.seed, method)
         except TimingError as error:
             raise AssertionError(f"{row.id} was not timed: {error}\n{self._repeat()}") from None
 
@@ -110,7 +111,7 @@ class RowStopwatch:
             len(judgements) <= AGAIN and judgements[-1].again and judgements[-1].verdict.fails(self._run.mode)
         ):
             time.sleep(PAUSE)
-            timed = self._timed(row)
+            timed = self._timed(row, stored)
             judgements.append(judge(measurement(timed, self._toolchain), stored.bar))
         return timed, settle(judgements)
 

@@ -122,10 +122,12 @@ class FakeGpu:
     impossible: tuple[str, ...] = ()
     strange: int = 0
     timed: list[str] = field(default_factory=list)
+    methods: list[str | None] = field(default_factory=list)
 
-    def time(self, spec: Any, case: Any, seed: int) -> bench.Timed:
+    def time(self, spec: Any, case: Any, seed: int, method: str | None) -> bench.Timed:
         id = spec.test_id(case)
         self.timed.append(id)
+        self.methods.append(method)
         if id in self.impossible:
             raise TimingError("an impossible time of 1 us: 9999 TFLOP/s are over the peak of 989.4")
         later = self.again.get(id, [])
@@ -341,8 +343,10 @@ class TestWithoutGpu:
 class TestVerdicts:
     def test_what_is_the_same_passes(self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu) -> None:
         gpu.factor = {ONE: 1.01, TAIL: 0.99}
+        gpu.methods.clear()
         result = compared(project)
         result.assert_outcomes(passed=3, deselected=2)
+        assert gpu.methods == ["events"] * 3  # as they were
         assert result.ret == 0
         result.stdout.fnmatch_lines(
             [
