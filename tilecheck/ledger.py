@@ -3,7 +3,8 @@
 A TOML file of tables `[[known]]`:
 
 test        the row: `KernelSpec.test_id`, with the schedule's id where it has one; `*` stands for anything
-issue       its number at github.com/tile-ai/tilelang/issues
+issue       its number at github.com/tile-ai/tilelang/issues; left out where there is no report: `shows` then
+            says what there is to report
 symptom     wrong, compile error, launch error, hang, abort or landmark
 landmark    id of the landmark that the code breaks, for this symptom alone
 tilelang    the versions it fails with, as pip writes them; open at the end until one is known to be right
@@ -45,7 +46,7 @@ class Known:
     """One entry; the module says what the fields are. Raises ValueError where one is malformed."""
 
     test: str
-    issue: int
+    issue: int | None
     symptom: Symptom
     tilelang: str
     devices: tuple[str, ...] = ("cuda",)
@@ -58,7 +59,9 @@ class Known:
 
     def __post_init__(self) -> None:
         where = f"known issue {self.issue!r} of {self.test!r}"
-        if not isinstance(self.issue, int) or self.issue <= 0:
+        if self.issue is None and not self.shows.strip():
+            raise ValueError(f"{where}: without an issue `shows` must say what there is to report")
+        if self.issue is not None and (not isinstance(self.issue, int) or self.issue <= 0):
             raise ValueError(f"{where}: the issue is no number")
         if self.symptom not in get_args(Symptom):
             raise ValueError(f"{where}: symptom {self.symptom!r} is none of {', '.join(get_args(Symptom))}")
@@ -89,6 +92,11 @@ class Known:
         """Whether the test must fail: a race may come out right."""
         return not self.race
 
+    @property
+    def source(self) -> str:
+        """Where more is said of it: the issue, or nowhere but in the ledger."""
+        return f"tile-ai/tilelang#{self.issue}" if self.issue else "not reported to tile-ai/tilelang"
+
     def fits(self, row: str, device: str, arch: str, tilelang: str) -> bool:
         """Whether the row is expected to fail on a device and architecture, with a version of TileLang."""
         return (
@@ -117,6 +125,6 @@ def read_ledger(path: Path) -> tuple[Known, ...]:
 
 def _entry(path: Path, table: Mapping[str, Any]) -> Known:
     try:
-        return Known(**table)
+        return Known(**{"issue": None, **table})
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error

@@ -206,8 +206,12 @@ def test_row_that_is_right_by_luck_is_no_failure(tmp_path: Path, module: str) ->
     ("text", "message"),
     [
         ("[[known]", "line 1"),
-        ('[[known]]\ntest = "a"', "missing 3 required"),
+        ('[[known]]\ntest = "a"', "missing 2 required"),
         ('[[known]]\ntest = "a"\nissue = 0\nsymptom = "wrong"\ntilelang = ""', "the issue is no number"),
+        (
+            '[[known]]\ntest = "a"\nsymptom = "wrong"\ntilelang = ""\nshows = " "',
+            "without an issue `shows` must say what there is to report",
+        ),
         (
             '[[known]]\ntest = "a"\nissue = 1\nsymptom = "odd"\ntilelang = ""',
             "symptom 'odd' is none of wrong,",
@@ -246,6 +250,13 @@ def test_malformed_ledger_is_refused(tmp_path: Path, text: str, message: str) ->
     assert message in str(raised.value).replace("Expected ']]'", "line 1")
 
 
+def test_an_entry_names_its_report_if_there_is_one() -> None:
+    assert Known("row", 12, "wrong", ">=0.1").source == "tile-ai/tilelang#12"
+    assert (
+        Known("row", None, "wrong", ">=0.1", shows="every tail").source == "not reported to tile-ai/tilelang"
+    )
+
+
 def test_our_ledger_names_rows_that_there_are() -> None:
     from fnmatch import fnmatchcase
 
@@ -255,7 +266,10 @@ def test_our_ledger_names_rows_that_there_are() -> None:
 
     rows = [spec.test_id(case) for spec in (*REPORTED, *OURS) for case in spec.cases]
     of_code = [
-        f"{spec.test_id(case)}-{name}" for spec in OURS for case in spec.cases_of_code for name in spec.arches
+        f"{spec.test_id(case)}-{name}"
+        for spec in (*REPORTED, *OURS)
+        for case in spec.cases_of_code
+        for name in spec.arches
     ]
     for entry in read_ledger(CHECKOUT / "tests" / "known_issues.toml"):
         known = of_code if entry.devices == (CODEGEN,) else rows

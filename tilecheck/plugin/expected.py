@@ -28,7 +28,7 @@ def known_of_code(config: pytest.Config, row: CodeRow, tilelang: str) -> tuple[K
 
 def reason_of(entry: Known, tilelang: str) -> str:
     """An expected failure in one line."""
-    reason = f"tile-ai/tilelang#{entry.issue}, TileLang {tilelang}: {entry.symptom}"
+    reason = f"{entry.source}, TileLang {tilelang}: {entry.symptom}"
     return f"{reason}, or right by luck: {entry.race}" if entry.race else reason
 
 
