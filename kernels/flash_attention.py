@@ -20,7 +20,7 @@ Tiling
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-from tilecheck.arches import Arch
+from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as element
+from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 
@@ -82,10 +83,10 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
     if stages < 0:
         raise ValueError(f"stages={stages} is negative")
     # Bulk copies have warps of their own, which hand registers to those that compute, by groups of four.
-    bulk = arch.bulk_copy and stages > 0 and not pass_configs.get("tl.disable_warp_specialized")
+    bulk = _bulk_copied(schedule, arch, pass_configs)
     if bulk and threads % 128:
         raise ValueError(f"threads={threads} must be whole groups of 128 beside those that load")
-    if arch.capability == (9, 0) and threads % 128 == 0:  # wgmma, by groups of four warps
+    if _uses_wgmma(schedule, arch):
         # Scores and weights lie alike in registers only so; else "Layout infer conflict" (TileLang 0.1.15).
         if threads > 128 and block_m != threads // 2:
             raise ValueError(f"block_m={block_m} must be 64 for each 128 of {threads} threads that use wgmma")
@@ -104,13 +105,36 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
             "known only at run time ('Downcast from tirx.Sub to ir.IntImm failed'); use 0 or 1"
         )
 
-    # Every stage holds a tile of K and one of V; the tile of Out takes the place of Q's.
-    shared = (block_m + max(stages, 1) * 2 * block_n) * head_dim * element(case.dtype).bytes
+    # Barriers are static shared memory, and the dynamic one starts at a multiple of 1 KiB after them.
+    shared = shared_memory(schedule, case, arch, pass_configs) + KIB * bulk
     if shared > arch.shared_per_block:
         raise ValueError(
             f"{schedule} takes {shared} bytes of shared memory at head_dim={head_dim}; "
             f"{arch.name} has {arch.shared_per_block}"
         )
+
+
+def shared_memory(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> int:
+    """Bytes of dynamic shared memory of a block: every stage holds a tile of K and one of V, and the tile of
+    Out takes the place of Q's. Without a pipeline, the only tile of V takes that of the only one of K.
+    """
+    row = case.dims["head_dim"] * element(case.dtype).bytes
+    queries, keys = schedule.block_m * row, max(schedule.stages, 1) * schedule.block_n * row
+    if schedule.stages == 0 and case.dims["k_len"] <= schedule.block_n:
+        return queries + keys
+    values_at = queries + keys
+    if _uses_wgmma(schedule, arch) and not _bulk_copied(schedule, arch, pass_configs):
+        values_at = math.ceil(values_at / KIB) * KIB  # eight rows of the widest swizzle that wgmma reads
+    return values_at + keys
+
+
+def _bulk_copied(schedule: Schedule, arch: Arch, pass_configs: Mapping[str, Any]) -> bool:
+    return arch.bulk_copy and schedule.stages > 0 and not pass_configs.get("tl.disable_warp_specialized")
+
+
+def _uses_wgmma(schedule: Schedule, arch: Arch) -> bool:
+    """Whether `T.gemm` becomes wgmma, by groups of four warps."""
+    return arch.capability == (9, 0) and schedule.block_m >= 64 and schedule.threads % 128 == 0
 
 
 def program(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, block_m, block_n, stages, threads):
@@ -263,6 +287,26 @@ def cost(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype):
     pairs = sum(min(max(i + 1 + k_len - q_len, 0), k_len) if causal else k_len for i in range(q_len))
     elements = 2 * batch * head_dim * (heads * q_len + kv_heads * k_len)
     return Cost(4 * batch * heads * head_dim * pairs, elements * element(dtype).bytes)
+
+
+def landmarks(arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -> Iterator[Landmark]:
+    """Two products on tensor cores, exp2 in hardware, and tiles that move while others are worked on."""
+    yield tensor_cores(arch, schedule.block_m)
+    yield present("exponentials", "MUFU.EX2", "exp2 takes many instructions instead of one")
+    if not has_block_tensor_cores(arch, schedule.block_m):
+        yield present("ldmatrix", "LDSM", "fragments are gathered from shared memory word by word")
+    if _bulk_copied(schedule, arch, pass_configs):
+        yield present("bulk-loads", "UTMALDG", "threads that should multiply copy the tiles of K and V")
+        yield present("mbarriers", "SYNCS", "nobody waits for the tiles of K and V")
+        if not pass_configs.get("tl.disable_tma_lower"):
+            yield present("bulk-stores", "UTMASTG|UBLKCP", "threads write the tile of Out")
+            yield from global_accesses(loads=0, stores=0)
+    else:
+        yield present("async-copies", "LDGSTS", "tiles of K and V go through registers")
+        yield present("copy-groups", "LDGDEPBAR", "nobody waits for the tiles of K and V")
+        yield from global_accesses(loads=16, stores=16)  # Q, which nothing overlaps; Out
+    if arch.capability >= (9, 0):
+        yield present("stmatrix", "STSM", "Out goes to shared memory word by word")
 
 
 def cudnn(Q, K, V, causal):
@@ -481,4 +525,7 @@ SPEC = KernelSpec(
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-bf16"),
     latency_cases=LATENCY_CASES,
+    landmarks=landmarks,
+    shared_memory=shared_memory,
+    code_cases=("model-2x32x2048-causal-fp16", "model-4x32x512-bf16", "decode-fp16", "dim-256-causal-bf16"),
 )

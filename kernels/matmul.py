@@ -27,6 +27,7 @@ import torch
 
 from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as dtype_named
+from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 
@@ -56,7 +57,9 @@ def default_schedule(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) ->
     elif _has_wgmma(arch) and not wide:
         tiles = [Schedule(128, 256, 64, 4, 256), Schedule(128, 128, 64, 4, 256), small]
     else:
-        tiles = [Schedule(128, 128, 32, 3, 128), small]
+        # On Blackwell 128 threads would spill: loading warps leave them 240 registers, 128 of them hold sums.
+        threads = 256 if wide and arch.capability >= (10, 0) else 128
+        tiles = [Schedule(128, 128, 32, 3, threads), small]
     schedule = next((s for s in tiles if _ceildiv(M, s.block_m) * _ceildiv(N, s.block_n) >= 96), tiles[-1])
     if _uses_wgmma(schedule, case, arch) and not any(_bulk_copied(case, arch, pass_configs)):
         return replace(schedule, stages=1)
@@ -106,16 +109,39 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
     if wgmma:  # all its sums are in registers at once, with 26 values more (ptxas: "Insufficient registers")
         needed, registers = columns[-1] // 2 + 26, arch.registers_per_sm // launched // 8 * 8
         require(needed <= registers, f"wgmma needs {needed} registers, {launched} threads leave {registers}")
-    shared = shared_bytes(s, case.dtype) + (KIB if copying else 0)  # barriers are padded to 1 KiB
+    # Barriers are static shared memory, and the dynamic one starts at a multiple of 1 KiB after them.
+    shared = shared_memory(s, case, arch, pass_configs) + (KIB if copying else 0)
     limit = arch.shared_per_block
     require(shared <= limit, f"{shared} bytes of shared memory exceed {limit}")
     require(_ceildiv(case.dims["M"], s.block_m) <= 65535, "a grid has at most 65535 rows of blocks")
 
 
-def shared_bytes(schedule: Schedule, dtype: str) -> int:
-    """Dynamic shared memory of a block: a tile of A and one of B for each stage."""
-    tiles = (schedule.block_m + schedule.block_n) * schedule.block_k * dtype_named(dtype).bytes
-    return max(schedule.stages, 1) * tiles
+def shared_memory(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> int:
+    """Bytes of dynamic shared memory of a block: a tile of A and one of B for each stage.
+
+    The larger of the two lies first; where the other may start depends on what reads and writes it.
+    """
+    s, size = schedule, dtype_named(case.dtype).bytes
+    trans_a, trans_b = _transposed(case)
+    bulk_a, bulk_b = (bulk and s.stages > 0 for bulk in _bulk_copied(case, arch, pass_configs))
+    wgmma = _uses_wgmma(s, case, arch)
+
+    def tile(across: int, along_k: bool, bulk: bool) -> tuple[int, int]:
+        row = (s.block_k if along_k else across) * size
+        return max(s.stages, 1) * across * s.block_k * size, _alignment(row, bulk, wgmma)
+
+    a, b = tile(s.block_m, not trans_a, bulk_a), tile(s.block_n, trans_b, bulk_b)
+    (first, _), (second, aligned) = (a, b) if a[0] >= b[0] else (b, a)
+    return _ceildiv(first, aligned) * aligned + second
+
+
+def _alignment(row: int, bulk: bool, wgmma: bool) -> int:
+    """Where a tile with rows of `row` bytes may start: eight rows of the widest swizzle that divides them for
+    a bulk copy, of the widest at all for wgmma alone, else whole 16 bytes.
+    """
+    if bulk:
+        return 8 * max(16, math.gcd(row, 128))
+    return KIB if wgmma else 16
 
 
 def _ceildiv(a: int, b: int) -> int:
@@ -138,10 +164,18 @@ def _bulk_copied(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> tup
     """
     if not arch.bulk_copy or pass_configs.get("tl.disable_warp_specialized"):
         return False, False
-    row_a = case.dims["M" if case.flags.get("trans_a") else "K"]
-    row_b = case.dims["K" if case.flags.get("trans_b") else "N"]
-    size = dtype_named(case.dtype).bytes
+    size, (row_a, row_b) = dtype_named(case.dtype).bytes, _row_lengths(case)
     return row_a * size % 16 == 0, row_b * size % 16 == 0
+
+
+def _row_lengths(case: Case) -> tuple[int, int]:
+    """How many elements of A, and of B, lie side by side in memory."""
+    trans_a, trans_b = _transposed(case)
+    return case.dims["M" if trans_a else "K"], case.dims["K" if trans_b else "N"]
+
+
+def _transposed(case: Case) -> tuple[bool, bool]:
+    return bool(case.flags.get("trans_a")), bool(case.flags.get("trans_b"))
 
 
 def _warp_grids(s: Schedule, wgmma: bool) -> list[tuple[int, int]]:
@@ -223,6 +257,43 @@ def _more_than_tf32(x: torch.Tensor) -> torch.Tensor:
 
 def cost(M: int, N: int, K: int, dtype: str) -> Cost:
     return Cost(flops=2 * M * N * K, bytes=(M * K + K * N + M * N) * dtype_named(dtype).bytes)
+
+
+def landmarks(
+    case: Case, arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]
+) -> Iterator[Landmark]:
+    """A product, of which threads only store the result."""
+    yield from product_landmarks(case, arch, schedule, pass_configs)
+    # No thread loads tiles, if rows start where cp.async can read.
+    yield from global_accesses(loads=0 if row_unit(case) >= 4 else row_unit(case), stores=pair_bytes(case))
+
+
+def product_landmarks(
+    case: Case, arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]
+) -> Iterator[Landmark]:
+    """How tiles of A and B come to the tensor cores, and to which."""
+    tf32, (trans_a, trans_b) = case.dtype == "float32", _transposed(case)
+    # wgmma takes tf32 only where A and B lie along K.
+    rows = 16 if tf32 and _has_wgmma(arch) and (trans_a or not trans_b) else schedule.block_m
+    yield tensor_cores(arch, rows)
+    if not has_block_tensor_cores(arch, rows) and not (tf32 and trans_a):
+        yield present("ldmatrix", "LDSM", "fragments are gathered from shared memory word by word")
+    if any(_bulk_copied(case, arch, pass_configs)) and schedule.stages > 0:
+        yield present("bulk-copies", "UTMALDG", "threads that should multiply copy tiles")
+        yield present("mbarriers", "SYNCS", "nobody waits for the tiles")
+    elif row_unit(case) >= 4:
+        yield present("async-copies", f"LDGSTS.{8 * row_unit(case)}", "tiles go through registers")
+        yield present("copy-groups", "LDGDEPBAR", "nobody waits for the tiles")
+
+
+def row_unit(case: Case) -> int:
+    """The bytes, up to 16, at whose multiples all rows of A and B start."""
+    return math.gcd(16, *(length * dtype_named(case.dtype).bytes for length in _row_lengths(case)))
+
+
+def pair_bytes(case: Case) -> int:
+    """Of C a thread has pairs that lie side by side: how much of one it can move at once."""
+    return math.gcd(2, case.dims["N"]) * dtype_named(case.dtype).bytes
 
 
 @contextmanager
@@ -402,4 +473,7 @@ SPEC = KernelSpec(
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-trips-fp32"),
     latency_cases=LATENCY_CASES,
+    landmarks=landmarks,
+    shared_memory=shared_memory,
+    code_cases=("llama8b-up-bf16", "nt-tails-fp16", "square-4096-fp32", "llama8b-out-16-bf16"),
 )

@@ -13,7 +13,7 @@ it lies, in registers, before the one store: no intermediate goes through memory
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -25,13 +25,20 @@ from kernels.matmul import (
     BF16,
     FP16,
     HALF,
+    Schedule,
     default_schedule,
     legal,
+    pair_bytes,
     past_range,
+    product_landmarks,
     product_terms,
+    row_unit,
+    shared_memory,
     tf32_allowed,
 )
+from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as dtype_named
+from tilecheck.landmarks import Landmark, global_accesses
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 
@@ -102,6 +109,15 @@ def reference(
 def cost(M: int, N: int, K: int, dtype: str) -> Cost:
     # An erf or tanh counts as one operation; there are 5 more around it.
     return Cost(flops=2 * M * N * K + 7 * M * N, bytes=(M * K + K * N + N + M * N) * dtype_named(dtype).bytes)
+
+
+def landmarks(
+    case: Case, arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]
+) -> Iterator[Landmark]:
+    """A product, to whose result threads add the bias before they store it."""
+    yield from product_landmarks(case, arch, schedule, pass_configs)
+    # The bias comes in pairs, as C goes; and tiles come by loads, if rows start where no cp.async can read.
+    yield from global_accesses(loads=min(row_unit(case), pair_bytes(case)), stores=pair_bytes(case))
 
 
 def eager(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor, approximate: str) -> torch.Tensor:
@@ -245,4 +261,7 @@ SPEC = KernelSpec(
     grid=GRID,
     grid_cases=("grid-tails-tanh-bf16", "grid-whole-fp16"),
     latency_cases=LATENCY_CASES,
+    landmarks=landmarks,
+    shared_memory=shared_memory,
+    code_cases=("llama8b-up-tanh-bf16", "all-over-fp16", "square-4096-tanh-fp32", "llama8b-out-16-tanh-bf16"),
 )

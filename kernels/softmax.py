@@ -21,6 +21,7 @@ import torch
 
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as element
+from tilecheck.landmarks import Landmark, absent, global_accesses, present
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 LOG2E = math.log2(math.e)
@@ -70,6 +71,22 @@ def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
     most = min(64, arch.registers_per_sm // threads // 2)
     if values > most:
         raise ValueError(f"rows={rows} x chunk={chunk} is {values} values for each of {threads}, over {most}")
+
+
+def shared_memory(N: int, dtype: str, schedule: Schedule) -> int:
+    """Where several warps share a row, each thread leaves a value there for maximum and one for sum.
+
+    In one pass the sums lie where the maxima lay.
+    """
+    return 4 * schedule.threads * (1 if schedule.chunk >= N else 2) if _shares_rows(N, dtype, schedule) else 0
+
+
+def _shares_rows(N: int, dtype: str, schedule: Schedule) -> bool:
+    """Whether a row is spread over more than a warp: a thread holds runs of it as long as a load."""
+    values = schedule.rows * schedule.chunk // schedule.threads
+    size = element(dtype).bytes
+    run = math.gcd(values, max(4, math.gcd(16, N * size) // size))
+    return schedule.chunk > 32 * run and schedule.threads > 32
 
 
 def program(M, N, dtype, rows, chunk, threads):
@@ -168,6 +185,20 @@ def reference(X, N):
 def cost(M, N, dtype):
     """A value is compared, subtracted, scaled, raised, added and divided."""
     return Cost(6 * M * N, 2 * M * N * element(dtype).bytes)
+
+
+def landmarks(N: int, dtype: str, schedule: Schedule) -> tuple[Landmark, ...]:
+    """Accesses as wide as rows allow, exp2 in hardware, and barriers only where warps share a row."""
+    unit = math.gcd(16, N * element(dtype).bytes)
+    several_warps = _shares_rows(N, dtype, schedule)
+    return (
+        *global_accesses(loads=unit, stores=unit),
+        present("exponentials", "MUFU.EX2", "exp2 takes many instructions instead of one"),
+        present("shuffles", "SHFL", "lanes of a warp exchange values through memory"),
+        present("barriers", "BAR", "warps read what others have not written yet")
+        if several_warps
+        else absent("no-barriers", "BAR", "warps wait for each other that share no row"),
+    )
 
 
 def eager(X):
@@ -319,4 +350,7 @@ SPEC = KernelSpec(
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-fp32"),
     latency_cases=LATENCY_CASES,
+    landmarks=landmarks,
+    shared_memory=shared_memory,
+    code_cases=("attention-8k-bf16", "vocabulary-fp16", "n-8191-fp32", "n-128-fp32"),
 )

@@ -17,6 +17,7 @@ import torch
 
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as dtype_named
+from tilecheck.landmarks import Landmark, absent, global_accesses
 from tilecheck.spec import Case, Cost, KernelSpec, Reference
 
 
@@ -49,6 +50,11 @@ def legal(schedule: Schedule, N: int, arch: Arch) -> None:
         raise ValueError(f"{-(-N // block)} blocks exceed the 2^31 - 1 of a grid: {schedule}, {N=}")
 
 
+def shared_memory() -> int:
+    """None: the vectors go through registers alone."""
+    return 0
+
+
 def program(N, dtype, block, threads):
     import tilelang.language as T
 
@@ -74,6 +80,15 @@ def reference(A: torch.Tensor, B: torch.Tensor, dtype: str) -> Reference:
 
 def cost(N: int, dtype: str) -> Cost:
     return Cost(flops=N, bytes=3 * N * dtype_named(dtype).bytes)
+
+
+def landmarks(N: int, dtype: str) -> tuple[Landmark, ...]:
+    """Accesses as wide as the vectors' length allows, and no waiting."""
+    unit = math.gcd(16, N * dtype_named(dtype).bytes)
+    return (
+        *global_accesses(loads=unit, stores=unit),
+        absent("no-barriers", "BAR", "threads have nothing to wait for"),
+    )
 
 
 def eager(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -160,4 +175,7 @@ SPEC = KernelSpec(
     grid=GRID,
     grid_cases=("grid-tails-fp16", "grid-whole-fp32"),
     latency_cases=LATENCY_CASES,
+    landmarks=landmarks,
+    shared_memory=shared_memory,
+    code_cases=("2e28-fp32", "2e24-bf16", "access-8-fp16", "million-odd-fp16"),
 )

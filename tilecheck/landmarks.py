@@ -4,6 +4,7 @@ Imports neither torch nor TileLang: kernel files state their landmarks with it.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,3 +80,40 @@ def common(arch: Arch) -> tuple[Landmark, ...]:
             why=f"{arch.name} launches no such block",
         ),
     )
+
+
+_OF_BLOCKS = {(9, 0): "HGMMA", (10, 0): "UTCMMA"}
+
+
+def has_block_tensor_cores(arch: Arch, rows: int) -> bool:
+    """Whether `arch` multiplies tiles of `rows` rows straight out of shared memory, for several warps at a
+    time: by wgmma on Hopper, by tcgen05 on Blackwell's larger chips, both from 64 rows on.
+    """
+    return arch.capability in _OF_BLOCKS and rows >= 64
+
+
+def tensor_cores(arch: Arch, rows: int) -> Landmark:
+    """Products of tiles of `rows` rows go through the fastest tensor core instruction that `arch` has."""
+    fact = _OF_BLOCKS[arch.capability] if has_block_tensor_cores(arch, rows) else "HMMA"
+    return present("tensor-cores", fact, f"{arch.name} multiplies tiles of {rows} rows at a part of its rate")
+
+
+def global_accesses(loads: int, stores: int) -> tuple[Landmark, ...]:
+    """A thread loads and stores at least so many bytes of global memory at once; 0: it does not, at all."""
+    return (*_accesses("LDG", "loads", loads), *_accesses("STG", "stores", stores))
+
+
+_WIDTHS = (8, 16, 32, 64, 128, 256)
+
+
+def _accesses(opcode: str, name: str, least: int) -> Iterator[Landmark]:
+    if least == 0:
+        yield absent(f"no-global-{name}", opcode, f"{name} go through registers, one thread at a time")
+        return
+    narrow, wide = (
+        "|".join(f"{opcode}.{bits}" for bits in _WIDTHS if (bits >= 8 * least) is enough)
+        for enough in (False, True)
+    )
+    yield present(f"wide-{name}", wide, f"no {name} of {least} bytes and more a thread")
+    if narrow:
+        yield absent(f"no-narrow-{name}", narrow, f"{name} of less than {least} bytes a thread take longer")

@@ -9,6 +9,7 @@ import pytest
 
 from tilecheck.arches import arch, arch_of_capability
 from tilecheck.dtypes import dtype
+from tilecheck.landmarks import absent, common, present
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term, call_by_name
 
 
@@ -100,6 +101,16 @@ def test_per_dtype_names_each_row():
         ({"grid_cases": ("square",)}, "cases of a grid, square, but no grid"),
         ({**TILED, "grid": {"rows": (4,)}, "grid_cases": ("round",)}, "has no case 'round'; it has square"),
         ({**TILED, "grid": {"rows": (4,)}, "grid_cases": ("square",) * 2}, "case of the grid occurs twice"),
+        ({"landmarks": ("no-spills",)}, r"landmarks is not callable: \('no-spills',\)"),
+        ({"landmarks": lambda: ["no-spills"]}, "'no-spills' of case 'square' is no Landmark"),
+        ({"landmarks": lambda k: ()}, "asks for k, which is not known here; known: m, n, dtype, case"),
+        (
+            {"landmarks": lambda: (absent("no-bar", "BAR", "x"), present("no-bar", "BAR", "x"))},
+            "case 'square' has a landmark twice: no-bar, no-bar",
+        ),
+        ({"code_cases": ("round",)}, "has no case 'round'; it has square"),
+        ({"code_cases": ("square", "square")}, "a case of code_cases occurs twice: square, square"),
+        ({"shared_memory": 0}, "shared_memory is not callable: 0"),
         (
             {"default_schedule": lambda: Tile(256), "legal": refuse_large},
             "default schedule of case 'square' on sm_80 is not legal: rows 256 > 128 for m=4",
@@ -138,6 +149,33 @@ def test_functions_get_what_they_ask_for():
     assert asked == [(64, Tile(64), "float16", True), (4, Tile(4), "float16", True)]
     assert full.cost_of(full.cases[0]) == Cost(64, 12)
     assert full.arches == ("sm_80", "sm_90a")
+
+
+def test_landmarks_join_the_common_ones_or_take_the_place_of_one():
+    hopper = arch("sm_90a")
+    assert spec().landmarks_of(case(), hopper) == common(hopper)
+    spilling = absent("no-spills", "spill_stores", "loads are let pass")
+    full = spec(
+        **TILED, landmarks=lambda rows, arch: (spilling, present("tensor-cores", f"HMMA.{rows}", arch.name))
+    )
+    found = {landmark.id: landmark for landmark in full.landmarks_of(case(), hopper)}
+    assert found["no-spills"] == spilling
+    assert found["tensor-cores"] == present("tensor-cores", "HMMA.128", "sm_90a")
+    assert len(found) == len(common(hopper)) + 1
+    assert full.landmarks_of(case(), hopper, Tile(64))[-1].fact == "HMMA.64"
+
+
+def test_shared_memory_is_predicted_of_a_schedule():
+    assert spec().shared_memory_of(case(), arch("sm_80")) is None
+    full = spec(**TILED, shared_memory=lambda rows, n, pass_configs: rows * n + len(pass_configs))
+    assert full.shared_memory_of(case(), arch("sm_80")) == 1024
+    assert full.shared_memory_of(case(), arch("sm_80"), Tile(2), {"tl.enable_fast_math": True}) == 17
+
+
+def test_code_is_looked_at_of_the_first_four_cases_or_of_those_named():
+    several = [case(f"case-{i}") for i in range(6)]
+    assert spec(cases=several).cases_of_code == tuple(several[:4])
+    assert spec(cases=several, code_cases=["case-5", "case-0"]).cases_of_code == (several[5], several[0])
 
 
 def test_an_unknown_case_is_told_which_there_are():

@@ -5,7 +5,9 @@ import pytest
 
 from tilecheck.arches import ARCHES, arch
 from tilecheck.codegen import Facts
-from tilecheck.landmarks import Landmark, absent, common, present
+from tilecheck.codegen.facts import NUMBERS
+from tilecheck.codegen.sass import family
+from tilecheck.landmarks import Landmark, absent, common, global_accesses, present, tensor_cores
 
 FACTS = Facts(
     schedule="Schedule(block_m=128)",
@@ -84,3 +86,66 @@ def test_common_landmarks(name: str, change: dict[str, object], broken: str) -> 
     assert not any(landmark.breach(FACTS) for landmark in common(arch(name)))
     facts = replace(FACTS, **change)  # type: ignore[arg-type]
     assert [landmark.id for landmark in common(arch(name)) if landmark.breach(facts)] == [broken]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "fact"),
+    [
+        ("sm_80", 128, "HMMA"),
+        ("sm_90a", 64, "HGMMA"),
+        ("sm_90a", 48, "HMMA"),
+        ("sm_100a", 128, "UTCMMA"),
+        ("sm_100a", 16, "HMMA"),
+        ("sm_120a", 128, "HMMA"),
+    ],
+)
+def test_each_architecture_has_its_tensor_cores(name: str, rows: int, fact: str) -> None:
+    assert tensor_cores(arch(name), rows).fact == fact
+
+
+@pytest.mark.parametrize(
+    ("loads", "stores", "instructions", "broken"),
+    [
+        (16, 16, {"LDG.128": 4, "STG.256": 2}, []),
+        (
+            16,
+            16,
+            {"LDG.128": 4, "LDG.32": 1, "STG.64": 2},
+            ["no-narrow-loads", "wide-stores", "no-narrow-stores"],
+        ),
+        (2, 4, {"LDG.16": 4, "STG.32": 4}, []),
+        (
+            2,
+            4,
+            {"LDG.8": 4, "STG.16": 4},
+            ["wide-loads", "no-narrow-loads", "wide-stores", "no-narrow-stores"],
+        ),
+        (1, 1, {"LDG.8": 4, "STG.8": 4}, []),
+        (0, 16, {"STG.128": 4}, []),
+        (0, 0, {"LDG.128": 4, "STG.16": 4}, ["no-global-loads", "no-global-stores"]),
+    ],
+)
+def test_width_of_global_accesses(
+    loads: int, stores: int, instructions: dict[str, int], broken: list[str]
+) -> None:
+    facts = replace(FACTS, instructions=instructions)
+    assert [mark.id for mark in global_accesses(loads, stores) if mark.breach(facts)] == broken
+
+
+def test_landmarks_of_the_kernels_name_what_is_counted() -> None:
+    # A family that nothing counts is absent from any code, and its absence a promise that always holds.
+    from kernels import SPECS
+
+    for spec in SPECS:
+        for case in spec.cases_of_code:
+            for target in ARCHES.values():
+                for landmark in spec.landmarks_of(case, target):
+                    for name in landmark.fact.split("|"):
+                        assert name in NUMBERS or counted(name), (spec.name, landmark)
+
+
+def counted(name: str) -> bool:
+    opcode, _, bits = name.partition(".")
+    modifier = {"8": ".U8", "16": ".U16", "32": "", "": ""}.get(bits, f".{bits}")
+    found = family(f"{opcode}{modifier} R0, R2")
+    return found == name or str(found).startswith(f"{name}.")
