@@ -1,6 +1,7 @@
 """Programs of the kinds that were reported to TileLang as miscompiled, one kernel a report.
 
-The number in a kernel's name is that of the report: github.com/tile-ai/tilelang/issues/NUMBER. The programs
+The number in a kernel's name is that of the report: github.com/tile-ai/tilelang/issues/NUMBER, or of
+tile-ai/TileOPs for `tileops_NUMBER`. The programs
 are our own, and right by what TileLang documents: what they should give is what a reader expects of them.
 Some of the reports are mended in the version we pin, others not; the ledger `known_issues.toml` says which.
 Where inputs allow it they are small integers, so that sums are exact and one element lost or taken twice
@@ -761,6 +762,33 @@ def attention(number: int, *cases: Case) -> KernelSpec:
     )
 
 
+PIPELINED_ATTENTION = KernelSpec(
+    "tileops_1852",
+    flash_attention.program,
+    flash_attention.reference,
+    (
+        attention_case(
+            "causal",
+            "a pipeline whose trip count depends on the block",
+            True,
+            q_len=296,
+            k_len=296,
+            head_dim=64,
+        ),
+        attention_case(
+            "full",
+            "the same pipeline, of as many trips in each block",
+            False,
+            q_len=296,
+            k_len=296,
+            head_dim=64,
+        ),
+    ),
+    default_schedule=lambda: flash_attention.Schedule(block_m=64, block_n=64, stages=2, threads=128),
+    cost=flash_attention.cost,
+)
+"""Two stages on every architecture, which `legal` of ours refuses where they do not compile."""
+
 F32 = "float32"
 
 SPECS = (
@@ -1034,4 +1062,5 @@ SPECS = (
         case("32x3", "three columns", F32, draw="peaks", M=32, N=3, threads=256),
         draws={"peaks": peak_in_each_row},
     ),
+    PIPELINED_ATTENTION,
 )
