@@ -25,6 +25,7 @@ pytest_plugins = (
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
     "tilecheck.plugin.coderows",
+    "tilecheck.plugin.sharedrows",
     "tilecheck.plugin.codechecking",
     "tilecheck.plugin.codeupdate",
     "tilecheck.plugin.codesummary",
@@ -43,5 +44,6 @@ from tilecheck.plugin.codechecking import CodeChecker  # noqa: E402
 from tilecheck.plugin.latency import RowStopwatch  # noqa: E402
 from tilecheck.plugin.limits import skip_lacking  # noqa: E402
 from tilecheck.plugin.rows import CodeRow, KernelCase  # noqa: E402
+from tilecheck.plugin.sharedrows import SharedRow  # noqa: E402
 
-__all__ = ["Checker", "CodeChecker", "CodeRow", "KernelCase", "RowStopwatch", "skip_lacking"]
+__all__ = ["Checker", "CodeChecker", "CodeRow", "KernelCase", "RowStopwatch", "SharedRow", "skip_lacking"]

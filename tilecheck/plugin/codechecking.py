@@ -16,6 +16,7 @@ from tilecheck.plugin.expected import known_of_code, reason_of
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.repeat import from_here, test_command
 from tilecheck.plugin.rows import CodeRow
+from tilecheck.plugin.sharedrows import SharedRow
 
 if TYPE_CHECKING:
     from tilecheck.codegen import Facts, Toolchain
@@ -119,6 +120,25 @@ class CodeChecker:
         if finding == "changed" and not moved:
             self._fail(row, "changed", [*_by_severity(found), f"accept it: {self._updating_command()}"])
 
+    def shared_memory(self, row: SharedRow) -> None:
+        """A block takes as much shared memory as the spec predicts, and no more than the architecture has.
+
+        Lowering tells: no compiler is needed.
+        """
+        __tracebackhide__ = True
+        from tilecheck import codegen
+        from tilecheck.program import build_program
+        from tilecheck.sharedmemory import disagreements
+
+        variant = row.variant
+        program = build_program(row.spec, row.case, row.arch, variant.schedule, variant.pass_configs)
+        try:
+            lines = list(disagreements(program, codegen.lower(program)))
+        except codegen.CodegenError as error:
+            self._fail(row, "does not lower", [str(error)])
+        if lines:
+            self._fail(row, "takes other shared memory than it should", lines)
+
     def stored_rows(self, arch: str) -> None:
         """Facts are stored of each row of an architecture that there is, selected or not, and of no other."""
         __tracebackhide__ = True
@@ -212,7 +232,7 @@ class CodeChecker:
         record = CodeRecord(row.id, key_of(row), row.arch.name, finding, **found)
         self._item.user_properties.append((RECORD, json.dumps(dataclasses.asdict(record))))
 
-    def _fail(self, row: CodeRow, what: str, lines: Iterable[str]) -> NoReturn:
+    def _fail(self, row: CodeRow | SharedRow, what: str, lines: Iterable[str]) -> NoReturn:
         __tracebackhide__ = True
         head = f"the code of {row.spec.name} for {row.case}, {row.arch.name}, {what}:"
         repeat = f"repeat: {test_command(self._config, self._item.nodeid)}"
@@ -235,7 +255,7 @@ def code_records(report: Any) -> list[CodeRecord]:
 
 def _outdated(entry: Known, breaches: Mapping[str, str | None]) -> str:
     if entry.landmark in breaches:
-        return f"{entry.landmark}: now holds; remove its entry, or end it (tile-ai/tilelang#{entry.issue})"
+        return f"{entry.landmark}: now holds; remove its entry, or end it ({entry.source})"
     return f"{entry.landmark}: known to be missing, and never promised; there are {', '.join(breaches)}"
 
 
