@@ -204,12 +204,11 @@ def command_after(result: pytest.RunResult, words: str) -> str:
 
 
 class TestSelection:
-    def test_ids_are_kernel_case_and_architecture(self, project: Project) -> None:
+    def test_ids_are_kernel_case_and_architecture_row_by_row(self, project: Project) -> None:
         result = project.run_all("--collect-only", "-q")
         rows = [row for kernel in ("matmul-large", "matmul-small") for row in _of(kernel)] + _of("copy-any")
         assert [line.rpartition("::")[2] for line in lines_of(result, "::")] == [
-            *(f"test_landmarks[{row}]" for row in rows),
-            *(f"test_facts[{row}]" for row in rows),
+            *(f"{test}[{row}]" for row in rows for test in ("test_landmarks", "test_facts")),
             *(f"test_stored_rows[{arch}]" for arch in ROWS),
         ]
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 RECORD = "tilecheck-code"
 """Name of the user property of a test's report that holds its `CodeRecord`, as JSON."""
 
+_seen_key = pytest.StashKey[dict[str, "Facts"]]()
+
 Finding = Literal["kept", "broken", "same", "source", "changed", "new", "compile error", "no compiler"]
 
 
@@ -179,8 +181,12 @@ class CodeChecker:
 
         entry = next((entry for entry in self._known(row) if entry.symptom == "compile error"), None)
         reason = reason_of(entry, self._tilelang) if entry else ""
+        seen = self._config.stash.setdefault(_seen_key, {})
         try:
-            facts = codegen.facts_of(build_program(row.spec, row.case, row.arch), toolchain)
+            facts = seen.get(row.id) or codegen.facts_of(
+                build_program(row.spec, row.case, row.arch), toolchain
+            )
+            seen[row.id] = facts
         except codegen.CodegenError as error:
             self._record(row, "compile error", expected=entry is not None, words=str(error))
             if entry:

@@ -68,7 +68,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     if CODE_ROW in metafunc.fixturenames:
         rows = list(code_rows(metafunc.config))
-        metafunc.parametrize(CODE_ROW, rows, ids=[row.id for row in rows])
+        # The scope puts the tests of a row side by side, else two workers would wait for one compiler.
+        metafunc.parametrize(CODE_ROW, rows, ids=[row.id for row in rows], scope="module")
     if CODE_ARCH in metafunc.fixturenames:
         claimed = {name for spec in specs(metafunc.config) for name in spec.arches}
         stored = stored_arches(baselines(metafunc.config))
