@@ -156,7 +156,7 @@ def _kept() -> Iterator[tuple[str, str]]:
 
 def _packages(folder: Path) -> Path:
     """Where the environment in `folder` has its packages."""
-    return Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
+    return Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(folder), "platbase": str(folder)}))
 
 
 def _checked(command: Sequence[str], name: str) -> None:

@@ -299,7 +299,7 @@ def test_what_gets_worse_fails(name: str, tmp_path: Path, capfd: Told) -> None:
     ("value", "counted"),
     [
         (FACTS, "1 the same"),
-        (dataclasses.replace(FACTS, source_hash="d" * 16), "1 the same"),
+        (dataclasses.replace(FACTS, source_hash="d" * 16), "1 the same from another CUDA source"),
         (changed({"total": 801}), "1 only different"),
         (changed(registers=96), "1 better"),
     ],

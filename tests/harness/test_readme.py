@@ -130,7 +130,7 @@ def test_table_of_commands_is_that_of_the_program() -> None:
 
 def test_commands_take_the_options_that_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in block("tilecheck source").splitlines() if line]
-    assert {line.split()[1] for line in lines} == set(COMMANDS)
+    assert {line.split()[1] for line in lines} <= set(COMMANDS)
     for line in lines:
         assert options_in(line) <= options_in(help_of(line.split()[1], capfd))
     known = set().union(*(options_in(help_of(command, capfd)) for command in COMMANDS))

@@ -45,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     except BadInput as error:
         note(f"tilecheck: {error}")
         return 2
+    except BrokenPipeError:  # argparse's: help that nobody reads to its end
+        return 0
     except KeyboardInterrupt:
         return 130
 

@@ -20,6 +20,7 @@ class Comparison:
 
     common: those that both have.  broken: that compile no more, with the reason.  mended: that compile now.
     failing: that compile with neither.  changed: whose code differs, worst first.
+    rewritten: how many have the same code from another source.
     removed, added: that only one has.  toolchain: versions that differ, in words.
     """
 
@@ -28,12 +29,14 @@ class Comparison:
     mended: tuple[Key, ...]
     failing: tuple[Key, ...]
     changed: tuple[RowChange[Key], ...]
+    rewritten: int
     removed: tuple[Key, ...]
     added: tuple[Key, ...]
     toolchain: str
 
     @property
     def regressions(self) -> tuple[RowChange[Key], ...]:
+        """Rows that compile, to worse code."""
         return tuple(change for change in self.changed if change.severity == "regression")
 
     @property
@@ -57,12 +60,14 @@ def compared(old: Collection, new: Collection) -> Comparison:
             broken[key] = now
         else:
             before[key], after[key] = was, now
+    differing = compare(before, after)
     return Comparison(
         common=len(common),
         broken=broken,
         mended=tuple(mended),
         failing=tuple(failing),
-        changed=tuple(change for change in compare(before, after) if bind(change.changes)),
+        changed=tuple(change for change in differing if bind(change.changes)),
+        rewritten=sum(not bind(change.changes) for change in differing),
         removed=tuple(key for key in old.rows if key not in new.rows),
         added=tuple(key for key in new.rows if key not in old.rows),
         toolchain=toolchain_changes(_toolchain(old), _toolchain(new)),
@@ -117,7 +122,8 @@ def _answer(found: Comparison) -> str:
         "worse": found.worse,
         "better": better,
         "only different": differ,
-        "the same": same,
+        "the same": same - found.rewritten,
+        "the same from another CUDA source": found.rewritten,
         "compiling with neither": len(found.failing),
     }
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
