@@ -7,6 +7,7 @@ disturbance passes and a slower kernel stays. The samples of the last measuremen
 import json
 import time
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from tilecheck.plugin.repeat import test_command
 from tilecheck.plugin.rows import KernelCase, row_of
 from tilecheck.plugin.sampleclock import CLOCK
 from tilecheck.plugin.selection import selection
+from tilecheck.progress import Progress
 
 if TYPE_CHECKING:
     from tilecheck.device import Device
@@ -254,9 +256,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     jobs = [precompile.Job(row.spec.name, row.case.id) for row in rows]
     target = launch.compile_target(*capability)
     modules = config.getini("tilecheck_specs")
-    # What does not compile fails in its own test.
-    for _ in precompile.precompile(modules, jobs, selection(config).arch.name, target):
-        pass
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    with (
+        capture.global_and_fixture_disabled() if capture else nullcontext(),
+        Progress("compiling", len(jobs), "kernel") as progress,
+    ):
+        # What does not compile fails in its own test.
+        for job, _ in precompile.precompile(modules, jobs, selection(config).arch.name, target):
+            progress.step(f"{job.kernel} {job.case}")
 
 
 def latency_records(reports: Iterable[Any]) -> list[LatencyRecord]:
