@@ -134,7 +134,7 @@ def sections(report: Report) -> list[SectionView]:
             continue
         found = counts(tests)
         state = _state(tests, known)
-        words = in_words(found) or ("not run" if state == "not run" else f"0 of {known} run")
+        words = in_words(found) or ("" if state == "not run" else f"0 of {known} run")
         if state == "incomplete" and tests:
             words += f"; {known - len(tests):,} not run" if known else ""
         views.append(SectionView(name, state, seconds, found, words))
@@ -168,6 +168,12 @@ def kernels(report: Report) -> list[KernelView]:
 def took(seconds: float) -> str:
     """A time span for a table; "" for none."""
     return duration(seconds) if seconds >= 0.05 else "" if seconds == 0 else "< 0.1 s"
+
+
+def moment(iso: str) -> str:
+    """A time of day as people read it: "2026-01-31 14:05 UTC"; anything else as it is."""
+    day, _, time = iso.partition("T")
+    return f"{day} {time[:5]} UTC" if time.endswith("+00:00") else iso
 
 
 def share(used: float) -> str:

@@ -11,13 +11,14 @@ from tilecheck.codegen.store import facts_from_json
 from tilecheck.codegen.table import COLUMNS, cells
 from tilecheck.gate import seconds as in_seconds
 from tilecheck.report import plots
-from tilecheck.report.model import Code, Report
+from tilecheck.report.model import Code, Report, Test
 from tilecheck.report.overview import (
     KernelView,
     failures,
     headline,
     in_words,
     kernels,
+    moment,
     sections,
     share,
     short,
@@ -59,7 +60,14 @@ def page(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        seconds=in_seconds, took=took, share=share, short=short, percent=_percent, number=_number
+        seconds=in_seconds,
+        took=took,
+        moment=moment,
+        message=_message,
+        share=share,
+        short=short,
+        percent=_percent,
+        number=_number,
     )
     from markupsafe import Markup
 
@@ -91,25 +99,26 @@ def _resource(name: str) -> str:
 
 
 def _kernel_page(view: KernelView) -> KernelPage:
-    costs = {
-        case.id: (case.flops, case.bytes)
-        for case in view.kernel.cases
-        if case.flops is not None and case.bytes is not None
-    }
+    cases = {case.id: case for case in view.kernel.cases}
+    points = [
+        plots.Point(row, case.dtype, case.flops, case.bytes)
+        for row in view.latency
+        if (case := cases.get(row.case)) and case.flops and case.bytes and row.peak_flops and row.peak_bytes
+    ]
     now = {row.row: row.median for row in view.latency}
     return KernelPage(
         view=view,
         anchor=f"kernel-{view.kernel.name.replace('_', '-')}",
         budget=_plot(
-            view.numerics,
+            view.numerics if any(each.budget_used for each in view.numerics) else (),
             plots.budget_plot,
             "The largest error of each case as a share of its bound, by element type. "
             "Past the line a kernel is wrong; 0 is right in every bit.",
         ),
         latency=_plot(view.latency, plots.latency_plot, "Medians with quartiles, the best first."),
         roofline=_plot(
-            view.latency,
-            lambda rows: plots.roofline_plot(rows, costs),
+            points,
+            plots.roofline_plot,
             "What each row reaches under the roofs of its GPU: device memory on the slope, tensor cores at "
             "the top.",
         ),
@@ -146,6 +155,12 @@ def _finding(code: Code) -> tuple[str, str]:
     if code.stored == "source":
         return "passed", "source changed, same code"
     return "passed", "as stored" if code.stored == "same" else "as promised" if code.landmarks else ""
+
+
+def _message(test: Test) -> str:
+    """What a test said, without the command, which stands below it."""
+    head, _, last = test.message.rstrip().rpartition("\n")
+    return head if test.repeat and last.strip() == f"repeat: {test.repeat}" else test.message
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ _numbers = count(1)
 def budget_plot(found: Sequence[Numerics]) -> str:
     """How much of its bound each case uses: a strip of points for each element type."""
     groups: dict[str, list[Numerics]] = {}
-    for each in found:
+    for each in sorted(found, key=lambda each: short(each.dtype)):
         groups.setdefault(short(each.dtype), []).append(each)
     height = 0.62 + 0.42 * len(groups)
     with _figure(height) as (figure, done):
@@ -104,53 +105,46 @@ def latency_plot(rows: Sequence[Latency]) -> str:
         return done(titles)
 
 
-def roofline_plot(rows: Sequence[Latency], costs: Mapping[str, tuple[float, float]]) -> str:
-    """Where rows lie under the roofs of their GPU.
+@dataclass(frozen=True)
+class Point:
+    """A row under its roof.  flops, bytes: of its case."""
 
-    costs: operations and bytes of each case.  Rows without a cost or a roof are left out; "" where none is
-    left.
-    """
-    points = [row for row in rows if row.peak_flops and row.peak_bytes and all(costs.get(row.case, (0, 0)))]
-    if not points:
-        return ""
-    intensity = {row.case: costs[row.case][0] / costs[row.case][1] for row in points}
-    kinds = list(dict.fromkeys((row.peak_flops or 0.0, row.peak_bytes or 0.0) for row in points))
-    low = 10 ** math.floor(math.log10(min(intensity.values())) - 0.2)
-    high = 10 ** math.ceil(math.log10(max(*intensity.values(), *(f / b for f, b in kinds))) + 0.2)
+    row: Latency
+    dtype: str
+    flops: float
+    bytes: float
+
+    @property
+    def intensity(self) -> float:
+        return self.flops / self.bytes
+
+    @property
+    def roof(self) -> tuple[float, float]:
+        """Operations and bytes a second."""
+        return self.row.peak_flops or math.nan, self.row.peak_bytes or math.nan
+
+
+def roofline_plot(points: Sequence[Point]) -> str:
+    """Where rows lie under the roofs of their GPU."""
+    roofs: dict[tuple[float, float], list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.roof, reverse=True):
+        roofs.setdefault(point.roof, []).append(point)
+    reached = [p.intensity for p in points] + [flops / rate for flops, rate in roofs]
+    low, high = (
+        10 ** math.floor(math.log10(min(reached)) - 0.2),
+        10 ** math.ceil(math.log10(max(reached)) + 0.2),
+    )
     with _figure(3.6) as (figure, done):
         axes = figure.subplots()
-        axes.set_xscale("log")
-        axes.set_yscale("log")
         titles: list[list[str]] = []
-        for i, (flops, rate) in enumerate(kinds):
-            ridge = flops / rate
-            axes.plot(
-                [low, ridge, high],
-                [low * rate / 1e12, flops / 1e12, flops / 1e12],
-                color=_COLOR["muted"],
-                linewidth=1.2,
-            )
-            axes.annotate(
-                f"{flops / 1e12:,.0f} TFLOP/s",
-                (high, flops / 1e12),
-                xytext=(-2, 4),
-                textcoords="offset points",
-                ha="right",
-                color=_COLOR["muted"],
-            )
+        for i, ((flops, rate), members) in enumerate(roofs.items()):
+            _roof(axes, flops, rate, low, high, _SERIES[i % len(_SERIES)], members)
             if i == 0:
-                axes.annotate(
-                    f"{rate / 1e12:.2f} TB/s",
-                    (low, low * rate / 1e12),
-                    xytext=(6, 12),
-                    textcoords="offset points",
-                    color=_COLOR["muted"],
-                )
-            members = [row for row in points if (row.peak_flops, row.peak_bytes) == (flops, rate)]
-            titles.append([f"{row.row}: {_reached(row)}" for row in members])
+                _label(axes, f"{rate / 1e12:.3g} TB/s", low, low * rate / 1e12, (30, 12), "muted")
+            titles.append([f"{point.row.row}: {_reached(point.row)}" for point in members])
             axes.scatter(
-                [intensity[row.case] for row in members],
-                [costs[row.case][0] / row.median / 1e12 for row in members],
+                [point.intensity for point in members],
+                [point.flops / point.row.median / 1e12 for point in members],
                 s=26,
                 marker=_MARKERS[i % len(_MARKERS)],
                 color=_COLOR[_SERIES[i % len(_SERIES)]],
@@ -159,12 +153,32 @@ def roofline_plot(rows: Sequence[Latency], costs: Mapping[str, tuple[float, floa
                 gid=f"tips-{len(titles)}",
                 zorder=3,
             )
+        for scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
+            scale("log")
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.minorticks_off()
         axes.set_xlim(low, high)
         axes.set_xlabel("operations a byte")
         axes.set_ylabel("TFLOP/s")
         _quiet(axes)
         axes.grid(color=_COLOR["line"], linewidth=0.6)
         return done(titles)
+
+
+def _roof(
+    axes: Any, flops: float, rate: float, low: float, high: float, color: str, members: Sequence[Point]
+) -> None:
+    ridge = flops / rate
+    heights = [each / 1e12 for each in (low * rate, flops, flops)]
+    axes.plot([low, ridge, high], heights, color=_COLOR["muted"], linewidth=1.2)
+    kinds = ", ".join(sorted({short(point.dtype) for point in members}))
+    _label(axes, f"{kinds}: {flops / 1e12:,.0f} TFLOP/s", high, flops / 1e12, (-2, 4), color, ha="right")
+
+
+def _label(
+    axes: Any, text: str, x: float, y: float, by: tuple[int, int], color: str, ha: str = "left"
+) -> None:
+    axes.annotate(text, (x, y), xytext=by, textcoords="offset points", ha=ha, color=_COLOR[color])
 
 
 def history_plot(stored: Mapping[str, Sequence[Stored]], now: Mapping[str, float]) -> str:

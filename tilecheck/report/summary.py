@@ -16,6 +16,7 @@ from tilecheck.report.overview import (
     headline,
     in_words,
     kernels,
+    moment,
     sections,
     share,
     took,
@@ -66,7 +67,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     for run in report.runs:
         commit = run.environment.get("commit", "")
-        told = [run.label, run.started, took(run.seconds), *([f"commit {commit}"] if commit else [])]
+        told = [run.label, moment(run.started), took(run.seconds), *([f"commit {commit}"] if commit else [])]
         yield f"{text(', '.join(filter(None, told)))}  "
     for note in dict.fromkeys(note for run in report.runs for note in run.notes):
         yield f"_{text(note)}_  "
