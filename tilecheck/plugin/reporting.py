@@ -4,6 +4,7 @@ Only the process that the user started does; xdist's workers hand on their resul
 """
 
 import json
+import textwrap
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
@@ -29,6 +30,8 @@ from tilecheck.report.watch import Watcher
 
 _SHORT = 0.05
 """Seconds under which a set-up or a tear-down that passed is not worth a line."""
+
+_MISMATCH = "tilecheck.conformance.Mismatch: "
 
 _LONGEST = 20_000
 """Characters of a message that are kept: its head and its tail."""
@@ -227,13 +230,9 @@ def _message(report: Any, outcome: str) -> tuple[str, str]:
 
 def _without_frames(text: str) -> str:
     """The message alone, where the frames above it only show a test that asks for a check."""
-    lines = text.splitlines()
-    marked = [line for line in lines if line.startswith("E ")]
-    crashed_here = any("tilecheck.conformance.Mismatch: " in line for line in marked[:1])
-    if not crashed_here:
-        return text
-    inner = [line.removeprefix("E")[3:] if line.startswith("E   ") else line[1:].strip() for line in marked]
-    return "\n".join(inner).removeprefix("tilecheck.conformance.Mismatch: ")
+    marked = [line[1:] for line in text.splitlines() if line.startswith("E ")]
+    message = textwrap.dedent("\n".join(marked))
+    return message.removeprefix(_MISMATCH) if message.startswith(_MISMATCH) else text
 
 
 def _shortened(text: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from tilecheck.report.model import History, Kernel, Report, Stored
 
 
-
 def merge(reports: Sequence[Report]) -> Report:
     """All runs of `reports`, in their order; what is stored of a row in several of them once.
 
