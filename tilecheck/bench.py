@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tilecheck.launch import Cuda
     from tilecheck.monitor import GpuFacts, Monitor
     from tilecheck.program import Program
+    from tilecheck.roofline import Roof
     from tilecheck.spec import Case, KernelSpec
     from tilecheck.timing import Timer
 
@@ -20,11 +21,14 @@ _OURS = "tilecheck"
 
 @dataclass(frozen=True)
 class Rates:
-    """What a kernel reaches: operations and bytes of its cost a second, and the share of its roof."""
+    """What a kernel reaches: operations and bytes of its cost a second, and the share of its roof, which is
+    `roof`; None where it is unknown.
+    """
 
     tflops: float
     gbs: float
     roofline: float | None
+    roof: "Roof | None" = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Bench:
         cost = program.spec.cost_of(program.case)
         if cost is None:
             return None
-        share = None
+        share, above = None, None
         try:
             above = roof(self._facts, program.arch, program.case.dtype)
         except ValueError:
@@ -89,7 +93,7 @@ class Bench:
             if reason := above.impossible(cost, seconds):
                 raise TimingError(f"an impossible time of {seconds * 1e6:.4g} us: {reason}")
             share = above.share(cost, seconds)
-        return Rates(cost.flops / seconds / 1e12, cost.bytes / seconds / 1e9, share)
+        return Rates(cost.flops / seconds / 1e12, cost.bytes / seconds / 1e9, share, above)
 
 
 def open_bench(device: "Cuda") -> tuple[Bench, "Monitor"]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": "say which rows are slower in one file of times than in another",
     "calibrate": "time all rows in several runs, and say how much they differ between them",
     "promote": "make the next latency baseline of several runs",
+    "report": "make one report of several runs, or that of a run that died",
 }
 """Each command with its line of help."""
 

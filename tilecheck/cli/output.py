@@ -2,10 +2,11 @@
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
+
+from tilecheck import progress
 
 if TYPE_CHECKING:
     from tilecheck.codegen.batch import Outcome
@@ -63,11 +64,14 @@ def stdout_kept() -> Iterator[None]:
 
 
 class Progress:
-    """Says on standard error which rows are done, of how many, and after how long."""
+    """Shows on standard error how many rows are compiled, and names those that do not compile."""
 
     def __init__(self, total: int) -> None:
-        self._total, self._start = total, time.monotonic()
+        self._progress = progress.Progress("compiling", total, "row")
 
     def __call__(self, outcome: "Outcome", done: int) -> None:
-        failed = "" if outcome.facts is not None else ": does not compile"
-        note(f"{done}/{self._total} {outcome.row}{failed}, {time.monotonic() - self._start:.0f} s")
+        if outcome.facts is None:
+            self._progress.say(f"{outcome.row}: does not compile")
+        self._progress.reach(done, str(outcome.row))
+        if done == self._progress.total:
+            self._progress.close()

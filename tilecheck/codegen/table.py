@@ -11,9 +11,7 @@ WIDTH = 110
 TENSOR_CORES = ("HGMMA", "UTCMMA", "QGMMA", "IGMMA", "HMMA", "QMMA", "OMMA", "IMMA", "DMMA")
 BULK_LOADS, BULK_STORES = ("UTMALDG", "UBLKCP"), ("UTMASTG", "UTMAREDG", "UBLKRED")
 
-_HEAD = (
-    "case",
-    "arch",
+COLUMNS = (
     "threads",
     "regs",
     "spills",
@@ -24,6 +22,9 @@ _HEAD = (
     "ld/st bits",
     "cubin",
 )
+"""What is told of each row's code."""
+
+_HEAD = ("case", "arch", *COLUMNS)
 _LEFT = ("case", "arch", "tensor", "copies", "ld/stmatrix", "ld/st bits")
 
 
@@ -64,11 +65,13 @@ def _line(row: Sequence[str], widths: Sequence[int], gap: str) -> str:
 
 def _cells(outcome: Outcome) -> tuple[str, ...]:
     """One for each column; only the first two of a row that does not compile."""
-    name, facts = (outcome.row.case, outcome.row.arch), outcome.facts
-    if facts is None:
-        return name
+    name = (outcome.row.case, outcome.row.arch)
+    return name if outcome.facts is None else (*name, *cells(outcome.facts))
+
+
+def cells(facts: Facts) -> tuple[str, ...]:
+    """The columns `COLUMNS` of one row."""
     return (
-        *name,
         str(facts.threads),
         str(facts.registers),
         _pair(facts.spill_stores, facts.spill_loads) or "0",

@@ -34,6 +34,8 @@ pytest_plugins = (
     "tilecheck.plugin.latency",
     "tilecheck.plugin.latencyfiles",
     "tilecheck.plugin.latencysummary",
+    "tilecheck.plugin.reportplaces",
+    "tilecheck.plugin.reporting",
 )
 
 # The imports below come before pytest loads these as plugins, and it would warn that it cannot rewrite them.

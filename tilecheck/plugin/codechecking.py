@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 RECORD = "tilecheck-code"
 """Name of the user property of a test's report that holds its `CodeRecord`, as JSON."""
 
+FACTS = "tilecheck-facts"
+"""Name of the user property that holds the facts of a test's row, as JSON; only where a report is made."""
+
 _seen_key = pytest.StashKey[dict[str, "Facts"]]()
 
 Finding = Literal["kept", "broken", "same", "source", "changed", "new", "compile error", "no compiler"]
@@ -192,6 +195,8 @@ class CodeChecker:
             if entry:
                 _fail_as_expected(f"{reason}: {error}")
             self._fail(row, "does not compile", [str(error)])
+        if option(self._config, "report"):
+            self._item.user_properties.append((FACTS, json.dumps(facts.as_json())))
         if entry:
             self._fail(row, "now compiles", [f"remove its entry, or end it ({reason})"])
         return facts

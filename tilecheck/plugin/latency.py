@@ -6,8 +6,9 @@ disturbance passes and a slower kernel stays. The samples of the last measuremen
 
 import json
 import time
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from tilecheck.plugin.repeat import test_command
 from tilecheck.plugin.rows import KernelCase, row_of
 from tilecheck.plugin.sampleclock import CLOCK
 from tilecheck.plugin.selection import selection
+from tilecheck.progress import Progress
 
 if TYPE_CHECKING:
     from tilecheck.device import Device
@@ -44,10 +46,13 @@ class OffBaseline(AssertionError):
 class LatencyRecord:
     """What a row took; travels with the test's report.
 
-    median: seconds.  vendor, ratio: the fastest of the vendors, and our time over its; "" and None without.
-    roofline: share of the roof; None: unknown.
+    median, q1, q3: seconds.  samples: how many, taken by `method` at `clock_mhz`.
+    vendor, ratio: the fastest of the vendors, and our time over its; "" and None without.
+    vendors: medians of all, by name.  tflops, gbs: what is reached; None for a kernel without a cost.
+    roofline: share of the roof.  peak_flops, peak_bytes: the roof, a second.  None: unknown.
     verdict: a value of `gate.Verdict`, "new" for a row without a stored time, "" without a comparison.
-    change: of the time.  words: of the verdict.  toolchain: what differs from the baseline's.
+    old: the baseline's median.  change: of the time.  band, smallest: see `gate.Judgement`.
+    words: of the verdict.  toolchain: what differs from the baseline's.
     """
 
     row: str
@@ -59,6 +64,20 @@ class LatencyRecord:
     change: float | None = None
     words: str = ""
     toolchain: str = ""
+    q1: float | None = None
+    q3: float | None = None
+    samples: int = 0
+    method: str = ""
+    clock_mhz: float = 0.0
+    vendors: Mapping[str, float] = field(default_factory=dict)
+    tflops: float | None = None
+    gbs: float | None = None
+    peak_flops: float | None = None
+    peak_bytes: float | None = None
+    old: float | None = None
+    band: float | None = None
+    smallest: float | None = None
+    schedule: str = ""
 
 
 class RowStopwatch:
@@ -120,6 +139,7 @@ class RowStopwatch:
     ) -> LatencyRecord:
         medians = {name: samples.median for name, samples in timed.vendors.items()}
         vendor = fastest(medians, medians)
+        roof = timed.rates.roof if timed.rates else None
         return LatencyRecord(
             row=row.id,
             median=timed.ours.median,
@@ -130,6 +150,20 @@ class RowStopwatch:
             change=judgement.change if judgement else None,
             words=str(judgement) if judgement else "",
             toolchain=toolchain_changes(stored.toolchain, self._toolchain) if stored else "",
+            q1=timed.ours.q1,
+            q3=timed.ours.q3,
+            samples=len(timed.ours.seconds),
+            method=timed.ours.method,
+            clock_mhz=timed.ours.clock_mhz,
+            vendors=medians,
+            tflops=timed.rates.tflops if timed.rates else None,
+            gbs=timed.rates.gbs if timed.rates else None,
+            peak_flops=roof.flops if roof else None,
+            peak_bytes=roof.bytes if roof else None,
+            old=judgement.old if judgement else None,
+            band=judgement.band if judgement else None,
+            smallest=judgement.smallest if judgement else None,
+            schedule=timed.schedule,
         )
 
     def _extra_info(
@@ -254,9 +288,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     jobs = [precompile.Job(row.spec.name, row.case.id) for row in rows]
     target = launch.compile_target(*capability)
     modules = config.getini("tilecheck_specs")
-    # What does not compile fails in its own test.
-    for _ in precompile.precompile(modules, jobs, selection(config).arch.name, target):
-        pass
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    with (
+        capture.global_and_fixture_disabled() if capture else nullcontext(),
+        Progress("compiling", len(jobs), "kernel") as progress,
+    ):
+        # What does not compile fails in its own test.
+        for job, _ in precompile.precompile(modules, jobs, selection(config).arch.name, target):
+            progress.step(f"{job.kernel} {job.case}")
 
 
 def latency_records(reports: Iterable[Any]) -> list[LatencyRecord]:

@@ -46,6 +46,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": False,
         "help": "store the facts of the selected rows of code as they are now, instead of comparing them",
     },
+    "report": {
+        "metavar": "DIR",
+        "default": None,
+        "help": "write a report of the run into DIR: index.html, summary.md, results.json",
+    },
 }
 
 _SHORT_FORMS = "tilecheck.short-forms"

@@ -1,0 +1,380 @@
+"""What `pytest --report DIR` writes, in a small project whose checks are stand-ins, however the run ends."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tilecheck
+
+# What the project's conftest replaces has to be what pytester's runs see: see test_plugin.py.
+from tilecheck import conformance, environment, launch  # noqa: F401
+from tilecheck.environment import Machine
+from tilecheck.report import folder
+from tilecheck.report.model import Report
+
+# Nor can these be loaded twice.
+for name in ("jinja2", "matplotlib.figure", "matplotlib.backends.backend_svg"):
+    pytest.importorskip(name)
+
+BARE = Machine(torch="2.13.0+cpu", no_driver="NVML: Driver Not Loaded")
+
+SPECS = '''
+"""Scales rows: Y = 2 X."""
+
+from tilecheck.spec import Case, Cost, KernelSpec
+
+def reference(n):
+    return None
+
+def cases(*ids):
+    return tuple(Case(f"{id}-fp16", {"n": n}, "float16", why="a row") for id, n in ids)
+
+SPECS = (
+    KernelSpec("row_scale", lambda n: None, reference, cases(("one", 1), ("tail", 100), ("wrong", 7))),
+    KernelSpec("big", lambda n: None, reference, cases(("small", 4), ("model", 2**20)),
+               cost=lambda n: Cost(1e6 * n, n)),
+)
+'''
+
+CONFTEST = """
+import pytest
+
+pytest_plugins = ["tilecheck.plugin"]
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    from tilecheck import conformance
+    from tilecheck.oracle import Verdict
+    from tilecheck.regions import Region
+
+    def check(spec, case, device, *, seed, repeat, schedule=None, pass_configs=None):
+        n = case.dims["n"]
+        verdict = Verdict("float16", 4, Region((4,)), budget_used=n / 200, terms_used=n / 1000)
+        outcome = conformance.Outcome(
+            spec.name, case.id, device.arch.name, device.name, "", True, {"C": verdict}
+        )
+        if case.id.startswith("wrong"):
+            raise conformance.Mismatch(f"row 3 is wrong\\nrepeat: {repeat}", outcome)
+        return outcome
+
+    monkeypatch.setattr(conformance, "check", check)
+"""
+
+MODULE = """
+import pytest
+
+pytestmark = pytest.mark.correctness
+
+def test_output(kernel_case, checker):
+    checker.conformance(kernel_case)
+"""
+
+INI = """
+[pytest]
+strict = true
+pythonpath = .
+testpaths = tests
+tilecheck_specs = my_kernels
+markers =
+    debugging: tools
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Another repository with two kernels, one of them wrong, on a machine without a GPU."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(tilecheck.__file__).parents[1]), prepend=os.pathsep)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setattr(environment, "machine", lambda: BARE)
+    pytester.makefile(".ini", pytest=INI)
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(**{"my_kernels": SPECS, "tests/test_correctness": MODULE})
+    return pytester
+
+
+# The same without torch, which takes seconds to load: for runs in processes of their own.
+LIGHT = """
+import json
+from dataclasses import asdict
+
+import pytest
+
+pytest_plugins = ["tilecheck.plugin"]
+
+@pytest.fixture
+def checker(request):
+    from tilecheck.plugin.checking import RECORD, Record
+
+    class Checker:
+        def conformance(self, row):
+            budget = row.case.dims["n"] / 200
+            record = Record(row.spec.name, row.id, "float16", "simulator", "sm_90a", budget, 0, 0, 0, False)
+            request.node.user_properties.append((RECORD, json.dumps(asdict(record))))
+            assert not row.case.id.startswith("wrong")
+
+    return Checker()
+"""
+
+
+def run_apart(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    project.makeconftest(LIGHT)
+    options = ("--report", "out", "-p", "no:cacheprovider", "--device=simulator")
+    return project.runpytest_subprocess(*options, *arguments)
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    options = ("--report", "out", "-p", "no:cacheprovider")
+    return project.runpytest(*options, *arguments, no_reraise_ctrlc=True)
+
+
+def report_of(project: pytest.Pytester) -> Report:
+    files = sorted(path.name for path in (project.path / "out").iterdir())
+    assert files == ["index.html", "results.json", "summary.md"]
+    return folder.read(project.path / "out")
+
+
+def states(report: Report) -> dict[str, str]:
+    from tilecheck.report.overview import sections
+
+    return {view.name: view.state for view in sections(report)}
+
+
+def outcomes(report: Report) -> dict[str, str]:
+    return {test.id.rpartition("::")[2]: test.outcome for test in report.tests}
+
+
+def test_whole_run(project: pytest.Pytester) -> None:
+    result = run(project)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["tilecheck report: out/index.html"])
+    report = report_of(project)
+    assert outcomes(report) == {
+        "test_output[row-scale-one-fp16]": "passed",
+        "test_output[row-scale-tail-fp16]": "passed",
+        "test_output[row-scale-wrong-fp16]": "failed",
+        "test_output[big-small-fp16]": "passed",
+        "test_output[big-model-fp16]": "skipped",
+    }
+    assert {each.row: each.budget_used for each in report.numerics} == {
+        "row-scale-one-fp16": 0.005,
+        "row-scale-tail-fp16": 0.5,
+        "row-scale-wrong-fp16": 0.035,
+        "big-small-fp16": 0.02,
+    }
+    (only,) = report.runs
+    assert (only.ended, only.exit, only.device, only.arch) == ("complete", 1, "simulator", "sm_90a")
+    assert [kernel.summary for kernel in report.kernels] == ["Scales rows: Y = 2 X."] * 2
+    assert report.kernels[1].cases[0].flops == 4e6
+    assert states(report)["correctness"] == "failed"
+    assert {states(report)[name] for name in ("codegen", "latency", "autotune", "debugging")} == {"not run"}
+
+
+def test_failure_has_its_message_without_frames_and_the_command_that_repeats_it(
+    project: pytest.Pytester,
+) -> None:
+    run(project)
+    (failed,) = [test for test in report_of(project).tests if test.outcome == "failed"]
+    assert failed.message == f"row 3 is wrong\nrepeat: {failed.repeat}"
+    assert (failed.kernel, failed.case) == ("row_scale", "wrong-fp16")
+    command, *arguments = failed.repeat.replace('"', "").split()
+    assert command == "pytest"
+    project.runpytest(*arguments).assert_outcomes(failed=1)
+
+
+def test_sections_go_by_marker_and_by_what_a_test_asks_for(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        **{
+            "tests/test_more": """
+                import pytest
+
+                @pytest.mark.debugging
+                def test_tool(): assert False, "no tool"
+
+                @pytest.mark.correctness
+                def test_legal(grid_case): pass
+
+                def test_plain(): pass
+            """
+        }
+    )
+    run(project)
+    report = report_of(project)
+    assert states(report)["debugging"] == "failed"
+    assert {test.id.rpartition("::")[2]: test.section for test in report.tests}["test_plain"] == "other"
+    (tool,) = [test for test in report.tests if test.id.endswith("test_tool")]
+    assert "no tool" in tool.message
+    assert tool.repeat.startswith('pytest "tests/test_more.py::test_tool"')
+
+
+def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
+    project.makepyfile(**{"tests/test_dead": "import os\ndef test_dead(): os.abort()"})
+    run_apart(project, "-p", "xdist", "-n", "2")
+    report = report_of(project)
+    found = outcomes(report)
+    assert found["test_output[row-scale-wrong-fp16]"] == "failed"
+    assert found["test_output[big-model-fp16]"] == "skipped"
+    assert found["test_dead"] == "failed"
+    assert len(found) == 6
+    assert len(report.numerics) == 4
+    assert states(report)["correctness"] == "failed"
+    (dead,) = [test for test in report.tests if test.id.endswith("test_dead")]
+    assert "the process died at once" in dead.message
+    planned = {section.name: section.planned for section in report.runs[0].sections}
+    assert (planned["correctness"], planned["other"]) == (5, 1)
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert path.exists()
+
+
+def test_run_that_is_killed_leaves_a_report(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        **{"tests/test_zz": f"import os\ndef test_kill(): os.kill(os.getpid(), {int(signal.SIGKILL)})"}
+    )
+    result = run_apart(project)
+    assert result.ret == -signal.SIGKILL
+    wait_for(project.path / "out" / "index.html")
+    time.sleep(0.3)  # until what was written down has been removed
+    report = report_of(project)
+    assert report.runs[0].ended == "the process died"
+    assert outcomes(report)["test_kill"] == "crashed"
+    assert outcomes(report)["test_output[row-scale-one-fp16]"] == "passed"
+    assert states(report)["correctness"] == "failed"
+    assert states(report)["other"] == "crashed"
+
+
+ENDINGS = {
+    "import pytest\ndef test_it(): raise KeyboardInterrupt": "interrupted",
+    "import pytest\ndef test_it(): pytest.exit('enough')": "enough",
+}
+
+
+@pytest.mark.parametrize(("module", "ended"), ENDINGS.items(), ids=ENDINGS.values())
+def test_run_that_is_stopped(project: pytest.Pytester, module: str, ended: str) -> None:
+    project.makepyfile(**{"tests/test_aa": module})
+    run(project)
+    report = report_of(project)
+    assert report.runs[0].ended == ended
+    assert states(report)["correctness"] == "incomplete"
+    assert states(report)["other"] == "incomplete"
+
+
+def test_run_that_stops_at_the_first_failure(project: pytest.Pytester) -> None:
+    run(project, "-x")
+    report = report_of(project)
+    assert report.runs[0].ended == "stopping after 1 failures"
+    assert len(report.tests) == 3
+
+
+def test_internal_error(project: pytest.Pytester) -> None:
+    project.makeconftest(
+        CONFTEST + "\ndef pytest_runtest_protocol(item): raise RuntimeError('a broken plugin')\n"
+    )
+    assert run(project).ret == pytest.ExitCode.INTERNAL_ERROR
+    report = report_of(project)
+    assert "a broken plugin" in report.runs[0].ended
+    assert states(report)["correctness"] == "incomplete"
+
+
+def test_module_that_cannot_be_imported(project: pytest.Pytester) -> None:
+    project.makepyfile(**{"tests/test_codegen": "import not_there"})
+    run(project)
+    report = report_of(project)
+    (broken,) = report.tests
+    assert (broken.section, broken.outcome) == ("codegen", "error")
+    assert "not_there" in broken.message
+
+
+def test_refused_run_says_why(project: pytest.Pytester) -> None:
+    result = run(project, "--require-gpu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    report = report_of(project)
+    assert report.runs[0].ended.startswith("refused: --require-gpu")
+    assert states(report)["environment"] == "failed"
+
+
+def test_old_report_never_passes_for_a_new_one(project: pytest.Pytester) -> None:
+    run(project, "-k", "one")
+    run(project, "-k", "tail")
+    assert outcomes(report_of(project)) == {"test_output[row-scale-tail-fp16]": "passed"}
+
+
+def occupied_by_file(path: Path) -> None:
+    path.write_text("")
+
+
+def occupied_by_code(path: Path) -> None:
+    path.mkdir()
+    (path / "test_x.py").touch()
+
+
+def occupied_by_page(path: Path) -> None:
+    path.mkdir()
+    (path / "index.html").write_text("<html>mine")
+
+
+@pytest.mark.parametrize(
+    ("occupy", "words"),
+    [
+        (occupied_by_file, "out is a file; a report is a folder"),
+        (occupied_by_code, "out holds Python files; give a folder of its own to a report"),
+        (occupied_by_page, "index.html in out is no report of tilecheck's; name another folder"),
+    ],
+)
+def test_nothing_of_others_is_written_over(
+    project: pytest.Pytester, occupy: Callable[[Path], None], words: str
+) -> None:
+    occupy(project.path / "out")
+    result = run(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines == [f"ERROR: --report: {words}", ""]
+    assert not (project.path / "out" / "results.json").exists()
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = run(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line, _) = result.errlines
+    assert line == (
+        "ERROR: --report: jinja2 and matplotlib are not installed; pip install jinja2 matplotlib, "
+        "or install the extra `report`"
+    )
+    assert not (project.path / "out").exists()
+
+
+def test_project_without_specs_has_nothing_to_report(project: pytest.Pytester) -> None:
+    result = run(project, "-o", "tilecheck_specs=")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "tilecheck_specs names no specs" in result.errlines[0]
+
+
+def test_page_that_cannot_be_made_costs_neither_results_nor_exit_code(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(report: Report) -> str:
+        raise ZeroDivisionError("a plot")
+
+    monkeypatch.setattr("tilecheck.report.page.page", broken)
+    result = run(project, "-k", "one")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["tilecheck report: out/index.html was not written: ZeroDivisionError('a plot')"]
+    )
+    assert json.loads((project.path / "out" / "results.json").read_text())["schema"] == 1
+
+
+def test_without_the_option_tests_carry_nothing_more(project: pytest.Pytester) -> None:
+    project.runpytest("--junitxml=junit.xml")
+    assert "tilecheck-place" not in (project.path / "junit.xml").read_text()
+    assert not (project.path / "out").exists()

@@ -1,0 +1,164 @@
+"""A report out of the events of a run. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tilecheck.report.codec import WrongForm, from_plain
+from tilecheck.report.journal import Event
+from tilecheck.report.model import (
+    SCHEMA,
+    SECTIONS,
+    Code,
+    History,
+    Kernel,
+    Latency,
+    Numerics,
+    Report,
+    Run,
+    Section,
+    Test,
+)
+
+DIED = "the process died"
+"""How a run ended that did not say so."""
+
+_WORST = {name: i for i, name in enumerate(("crashed", "failed", "error", "xpassed", "xfailed", "skipped"))}
+
+
+@dataclass
+class _State:
+    head: Event = field(default_factory=dict)
+    at: float = 0.0
+    collected: float | None = None
+    planned: dict[str, int] = field(default_factory=dict)
+    running: dict[str, float] = field(default_factory=dict)
+    tests: dict[str, Test] = field(default_factory=dict)
+    numerics: list[Numerics] = field(default_factory=list)
+    code: dict[tuple[str, str], Code] = field(default_factory=dict)
+    latency: list[Latency] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ended: str = DIED
+    exit: int | None = None
+
+
+def assemble(events: Iterable[Event]) -> Report:
+    """The report of one run.  Raises WrongForm where the events are not those of one."""
+    state = _State()
+    for event in events:
+        try:
+            _take(state, event)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise WrongForm(f"event {event.get('event')!r}: {error!r}") from error
+    if not state.head:
+        raise WrongForm("the run did not get as far as saying what it is")
+    if state.ended == DIED:
+        for id in state.running:
+            _crashed(state, id)
+    return _report(state)
+
+
+def _take(state: _State, event: Event) -> None:
+    kind = event.get("event")
+    state.at = max(state.at, float(event.get("at", 0.0)))
+    if kind == "head":
+        state.head = event
+    elif kind == "plan":
+        state.collected = float(event["at"])
+        state.planned = {str(name): int(count) for name, count in event["sections"].items()}
+    elif kind == "begin":
+        state.running[event["test"]] = float(event["at"])
+    elif kind == "phase":
+        _phase(state, event)
+    elif kind == "note":
+        state.notes.append(str(event["text"]))
+    elif kind == "end":
+        state.ended, state.exit = str(event["ended"]), event["exit"]
+
+
+def _phase(state: _State, event: Event) -> None:
+    test = from_plain(Test, event["test"], "test")
+    if event["when"] != "setup" or test.outcome != "passed":
+        state.running.pop(test.id, None)
+    before = state.tests.get(test.id)
+    state.tests[test.id] = test if before is None else _joined(before, test)
+    state.numerics += [from_plain(Numerics, each, "numerics") for each in event.get("numerics", ())]
+    state.latency += [from_plain(Latency, each, "latency") for each in event.get("latency", ())]
+    for each in event.get("code", ()):
+        code = from_plain(Code, each, "code")
+        key = (code.row, code.arch)
+        state.code[key] = _joined_code(state.code[key], code) if key in state.code else code
+
+
+def _joined(before: Test, after: Test) -> Test:
+    """Of two phases of a test: the worse outcome with its message, and the time of both."""
+    worse = min(before, after, key=lambda test: _WORST.get(test.outcome, len(_WORST)))
+    return replace(
+        worse,
+        seconds=before.seconds + after.seconds,
+        section=before.section,
+        kernel=before.kernel or after.kernel,
+        case=before.case or after.case,
+        schedule=before.schedule or after.schedule,
+    )
+
+
+def _joined_code(before: Code, after: Code) -> Code:
+    """Landmarks and facts of one row are asked of by two tests."""
+    words = "; ".join(dict.fromkeys(filter(None, (before.words, after.words))))
+    return replace(
+        after,
+        landmarks=after.landmarks or before.landmarks,
+        stored=after.stored or before.stored,
+        error=after.error or before.error,
+        expected=before.expected or after.expected,
+        words=words,
+        severity=after.severity if after.stored else before.severity,
+        toolchain=after.toolchain or before.toolchain,
+        facts=after.facts or before.facts,
+    )
+
+
+def _crashed(state: _State, id: str) -> None:
+    message = f"{DIED} while this test was under way"
+    section = section_of_file(id)
+    before = state.tests.get(id) or Test(id, section, "crashed", 0.0)
+    took = state.at - state.running[id]
+    state.tests[id] = replace(before, outcome="crashed", message=message, seconds=before.seconds + took)
+
+
+def section_of_file(id: str) -> str:
+    """The section that the name of a test's file tells, where nothing else does."""
+    stem = id.partition("::")[0].replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+    name = stem.removeprefix("test_")
+    return name if name in SECTIONS[1:] else "other"
+
+
+def _report(state: _State) -> Report:
+    head = state.head
+    run = from_plain(Run, {**head["run"], "seconds": state.at}, "run")
+    run = replace(
+        run,
+        ended=state.ended,
+        exit=state.exit,
+        sections=tuple(_sections(state)),
+        notes=(*run.notes, *state.notes),
+    )
+    return Report(
+        schema=SCHEMA,
+        tilecheck=str(head["tilecheck"]),
+        project=str(head["project"]),
+        runs=(run,),
+        kernels=tuple(from_plain(Kernel, each, "kernels") for each in head["kernels"]),
+        tests=tuple(state.tests.values()),
+        numerics=tuple(state.numerics),
+        code=tuple(state.code.values()),
+        latency=tuple(state.latency),
+        history=tuple(from_plain(History, each, "history") for each in head["history"]),
+    )
+
+
+def _sections(state: _State) -> Iterable[Section]:
+    yield Section("environment", state.at if state.collected is None else state.collected)
+    for name in SECTIONS[1:]:
+        took = sum(test.seconds for test in state.tests.values() if test.section == name)
+        yield Section(name, took, None if state.collected is None else state.planned.get(name, 0))

@@ -1,0 +1,128 @@
+"""The files of a report, in a folder of their own; nobody ever sees half of one."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from tilecheck.report.assembly import assemble
+from tilecheck.report.codec import WrongForm, from_plain, to_json
+from tilecheck.report.journal import FILE as JOURNAL
+from tilecheck.report.journal import read_events
+from tilecheck.report.model import SCHEMA, Report
+
+PAGE, SUMMARY, RESULTS = "index.html", "summary.md", "results.json"
+
+MARK = '<meta name="generator" content="tilecheck'
+"""In each index.html of ours, near its beginning."""
+
+INSTALL = "pip install jinja2 matplotlib"
+
+
+class ReportError(ValueError):
+    """A report that cannot be read or written; the text is one line: what, why, what to do."""
+
+
+def missing_extra() -> str | None:
+    """What index.html needs and is not installed, in one line; None: all is there."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
+    if not missing:
+        return None
+    verb = "is" if len(missing) == 1 else "are"
+    return f"{' and '.join(missing)} {verb} not installed; {INSTALL}, or install the extra `report`"
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder, or clears the report of an earlier run out of it.
+
+    Raises ReportError where it cannot be written to, or holds something else.
+    """
+    shown = show(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ReportError(f"{shown} is a file; a report is a folder")
+    try:
+        if next(folder.glob("*.py"), None) is not None:
+            raise ReportError(f"{shown} holds Python files; give a folder of its own to a report")
+        page = folder / PAGE
+        if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
+            raise ReportError(f"{page.name} in {shown} is no report of tilecheck's; name another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (PAGE, SUMMARY, RESULTS, JOURNAL):
+            (folder / name).unlink(missing_ok=True)
+        (folder / JOURNAL).touch()
+    except OSError as error:
+        raise ReportError(f"{shown}: {error.strerror or error}") from error
+
+
+def write(report: Report, folder: Path) -> None:
+    """Writes all three files, results.json first: if the others cannot be made, nothing is lost.
+
+    Raises ReportError where one cannot be written.
+    """
+    from tilecheck.report.summary import summary
+
+    replace(folder / RESULTS, f"{to_json(report, indent=1)}\n")
+    replace(folder / SUMMARY, summary(report))
+
+    from tilecheck.report.page import page
+
+    replace(folder / PAGE, page(report))
+    (folder / JOURNAL).unlink(missing_ok=True)
+
+
+def read(path: Path) -> Report:
+    """The report in a folder, or in a file results.json; out of what a run left behind if it died.
+
+    Raises ReportError.
+    """
+    file = path / RESULTS if path.is_dir() else path
+    if path.is_dir() and not file.exists() and (path / JOURNAL).exists():
+        return read_journal(path)
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{show(file)}: {error.strerror or error}; pytest --report writes it") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{show(file)} is no JSON: {error}") from error
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise ReportError(
+            f"{show(file)} has schema {schema!r}, and this tilecheck reads {SCHEMA}: write it anew"
+        )
+    try:
+        return from_plain(Report, content, "the whole")
+    except WrongForm as error:
+        raise ReportError(f"{show(file)} is no report: {error}") from error
+
+
+def read_journal(folder: Path) -> Report:
+    """The report of a run that died.  Raises ReportError."""
+    try:
+        return assemble(read_events(folder))
+    except (OSError, WrongForm) as error:
+        raise ReportError(f"{show(folder / JOURNAL)}: {error}") from error
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes a file whole or not at all.  Raises ReportError."""
+    made = None
+    try:
+        # Of no fixed name, as two processes may be at it.
+        descriptor, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(made).chmod(0o644)
+        Path(made).replace(path)
+    except OSError as error:
+        raise ReportError(f"{show(path)} was not written: {error.strerror or error}") from error
+    finally:
+        if made is not None:
+            Path(made).unlink(missing_ok=True)
+
+
+def show(path: Path) -> str:
+    """A path as messages show it: relative to where the command was given, if it lies below."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative

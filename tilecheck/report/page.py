@@ -1,0 +1,171 @@
+"""index.html: one file with all that it needs in it, made by Jinja2. Whatever comes from a run is escaped."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from tilecheck.codegen.store import facts_from_json
+from tilecheck.codegen.table import COLUMNS, cells
+from tilecheck.gate import seconds as in_seconds
+from tilecheck.report import plots
+from tilecheck.report.model import Code, Report, Test
+from tilecheck.report.overview import (
+    KernelView,
+    failures,
+    headline,
+    in_words,
+    kernels,
+    moment,
+    sections,
+    share,
+    short,
+    took,
+)
+
+_TEMPLATES = "templates"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """svg: the element, safe as it is.  caption: how to read it."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class KernelPage:
+    """What the section of a kernel shows."""
+
+    view: KernelView
+    anchor: str
+    budget: Plot | None
+    latency: Plot | None
+    roofline: Plot | None
+    histories: Mapping[str, Plot]
+
+
+def page(report: Report) -> str:
+    """The text of index.html."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_resource),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        seconds=in_seconds,
+        took=took,
+        moment=moment,
+        message=_message,
+        share=share,
+        short=short,
+        percent=_percent,
+        number=_number,
+    )
+    from markupsafe import Markup
+
+    script = _resource("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    text: str = environment.get_template("report.html.j2").render(
+        report=report,
+        headline=headline(report),
+        sections=sections(report),
+        longest=max((view.seconds for view in sections(report)), default=0.0) or 1.0,
+        failures=failures(report),
+        quiet=[t for t in report.tests if t.outcome in ("skipped", "xfailed", "xpassed")],
+        pages=[_kernel_page(view) for view in kernels(report)],
+        several=len(report.runs) > 1,
+        in_words=in_words,
+        columns=COLUMNS,
+        cells=_cells,
+        finding=_finding,
+        markup=Markup,  # of our own files and plots alone
+        style=_resource("report.css"),
+        script=script,
+        digest=digest,
+    )
+    return text
+
+
+def _resource(name: str) -> str:
+    return files("tilecheck.report").joinpath(f"{_TEMPLATES}/{name}").read_text(encoding="utf-8")
+
+
+def _kernel_page(view: KernelView) -> KernelPage:
+    cases = {case.id: case for case in view.kernel.cases}
+    points = [
+        plots.Point(row, case.dtype, case.flops, case.bytes)
+        for row in view.latency
+        if (case := cases.get(row.case)) and case.flops and case.bytes and row.peak_flops and row.peak_bytes
+    ]
+    now = {row.row: row.median for row in view.latency}
+    return KernelPage(
+        view=view,
+        anchor=f"kernel-{view.kernel.name.replace('_', '-')}",
+        budget=_plot(
+            view.numerics if any(each.budget_used for each in view.numerics) else (),
+            plots.budget_plot,
+            "The largest error of each case as a share of its bound, by element type. "
+            "Past the line a kernel is wrong; 0 is right in every bit.",
+        ),
+        latency=_plot(view.latency, plots.latency_plot, "Medians with quartiles, the best first."),
+        roofline=_plot(
+            points,
+            plots.roofline_plot,
+            "What each row reaches under the roofs of its GPU: device memory on the slope, tensor cores at "
+            "the top.",
+        ),
+        histories={
+            gpu: Plot(plots.history_plot(rows, now), f"Stored times of {gpu}, file by file.")
+            for gpu, rows in view.history.items()
+        },
+    )
+
+
+def _plot(found: Sequence[Any], draw: Callable[[Any], str], caption: str) -> Plot | None:
+    svg = draw(found) if found else ""
+    return Plot(svg, caption) if svg else None
+
+
+def _cells(code: Code) -> Iterable[str]:
+    """The columns of a row of code; empty ones where there are no facts."""
+    if code.facts is not None:
+        try:
+            return cells(facts_from_json(dict(code.facts)))
+        except ValueError:  # another version's
+            pass
+    return ("",) * len(COLUMNS)
+
+
+def _finding(code: Code) -> tuple[str, str]:
+    """What came of a row of code, as a state and in words."""
+    if code.error:
+        return ("expected" if code.expected else "failed"), code.error
+    if code.landmarks == "broken":
+        return ("expected" if code.expected else "failed"), code.words
+    if code.stored in ("changed", "new"):
+        return ("changed" if code.toolchain else "failed"), code.words or code.stored
+    if code.stored == "source":
+        return "passed", "source changed, same code"
+    return "passed", "as stored" if code.stored == "same" else "as promised" if code.landmarks else ""
+
+
+def _message(test: Test) -> str:
+    """What a test said, without the command, which stands below it."""
+    head, _, last = test.message.rstrip().rpartition("\n")
+    return head if test.repeat and last.strip() == f"repeat: {test.repeat}" else test.message
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{value * 100:.{digits}f} %"
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
