@@ -73,19 +73,24 @@ def legal(schedule: Schedule, case: Case, arch: Arch) -> None:
         raise ValueError(f"rows={rows} x chunk={chunk} is {values} values for each of {threads}, over {most}")
 
 
-def shared_memory(N: int, dtype: str, schedule: Schedule) -> int:
+def shared_memory(N: int, dtype: str, schedule: Schedule, arch: Arch) -> int:
     """Where several warps share a row, each thread leaves a value there for maximum and one for sum.
 
     In one pass the sums lie where the maxima lay.
     """
-    return 4 * schedule.threads * (1 if schedule.chunk >= N else 2) if _shares_rows(N, dtype, schedule) else 0
+    if not _shares_rows(N, dtype, schedule, arch):
+        return 0
+    return 4 * schedule.threads * (1 if schedule.chunk >= N else 2)
 
 
-def _shares_rows(N: int, dtype: str, schedule: Schedule) -> bool:
-    """Whether a row is spread over more than a warp: a thread holds runs of it as long as a load."""
+def _shares_rows(N: int, dtype: str, schedule: Schedule, arch: Arch) -> bool:
+    """Whether a row is spread over more than a warp: a thread holds runs of it as long as a load, of up to 16
+    bytes, on Blackwell 32.
+    """
+    widest = 32 if arch.capability >= (10, 0) else 16
     values = schedule.rows * schedule.chunk // schedule.threads
     size = element(dtype).bytes
-    run = math.gcd(values, max(4, math.gcd(16, N * size) // size))
+    run = math.gcd(values, max(4, math.gcd(widest, N * size) // size))
     return schedule.chunk > 32 * run and schedule.threads > 32
 
 
@@ -187,10 +192,10 @@ def cost(M, N, dtype):
     return Cost(6 * M * N, 2 * M * N * element(dtype).bytes)
 
 
-def landmarks(N: int, dtype: str, schedule: Schedule) -> tuple[Landmark, ...]:
+def landmarks(N: int, dtype: str, schedule: Schedule, arch: Arch) -> tuple[Landmark, ...]:
     """Accesses as wide as rows allow, exp2 in hardware, and barriers only where warps share a row."""
     unit = math.gcd(16, N * element(dtype).bytes)
-    several_warps = _shares_rows(N, dtype, schedule)
+    several_warps = _shares_rows(N, dtype, schedule, arch)
     return (
         *global_accesses(loads=unit, stores=unit),
         present("exponentials", "MUFU.EX2", "exp2 takes many instructions instead of one"),
