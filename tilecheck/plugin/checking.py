@@ -10,7 +10,7 @@ import pytest
 from tilecheck.ledger import DANGEROUS
 from tilecheck.plugin.expected import known_of
 from tilecheck.plugin.options import option
-from tilecheck.plugin.repeat import repeat_command
+from tilecheck.plugin.repeat import command_of
 from tilecheck.plugin.rows import KernelCase
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Checker:
         try:
             check_vendors(row.spec, row.case, self.device, seed=self.seed)
         except VendorMismatch as error:
-            repeat = repeat_command(self._item.config, self._item.nodeid)
+            repeat = command_of(self._item)
             raise AssertionError(f"{error}\nrepeat: {repeat}") from None
 
     def sanitized(self, row: KernelCase, tool: str) -> None:
@@ -124,7 +124,7 @@ class Checker:
 
         program = build_program(row.spec, row.case, self.device.arch, row.schedule, row.pass_configs)
         findings = sanitize(self._item.config.getini("tilecheck_specs"), program, tool, seed=self.seed)
-        repeat = repeat_command(self._item.config, self._item.nodeid)
+        repeat = command_of(self._item)
         assert not findings, "\n".join(
             [f"{tool} on {row.spec.name}, {row.case}, {self.device.arch.name}:"]
             + [f"  {finding}" for finding in findings[:20]]
@@ -154,7 +154,7 @@ class Checker:
         from tilecheck.isolation import Wrong
         from tilecheck.simulator import Unsupported
 
-        repeat = repeat_command(self._item.config, self._item.nodeid)
+        repeat = command_of(self._item)
         try:
             return check(row.spec, row.case, self.device, seed=self.seed, repeat=repeat, **variant)
         except (Mismatch, Disagreement, Nondeterministic) as error:

@@ -4,11 +4,13 @@ The GPU's model is all that `machine_info` says: pytest-benchmark compares it wi
 toolchain, which may change, is with each row.
 """
 
+import os
 import subprocess
 from typing import Any
 
 import pytest
 
+from tilecheck.plugin.coderows import baselines
 from tilecheck.plugin.latency import bench_in_use, failed_tests
 from tilecheck.plugin.latencymode import latency_run
 from tilecheck.plugin.rows import KernelCase
@@ -54,9 +56,10 @@ def commit_of(config: pytest.Config) -> dict[str, Any]:
 
     try:
         commit, time = git("show", "-s", "--format=%H %cI").split()
-        folder = config.getini("tilecheck_baselines")
+        folder = os.path.relpath(baselines(config), config.rootpath)
+        without = [] if folder.startswith(os.pardir) else [f":(exclude){folder}"]
         # The root may lie below that of the repository.
-        status = git("status", "--porcelain", "-uall", "--", ".", f":(exclude){folder}").splitlines()
+        status = git("status", "--porcelain", "-uall", "--", ".", *without).splitlines()
     except (OSError, subprocess.SubprocessError, ValueError):
         return {}
     dirty = any(not line.startswith("??") or line.endswith(".py") for line in status)

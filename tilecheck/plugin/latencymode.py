@@ -4,6 +4,7 @@ It has to be settled when pytest is configured: pytest-benchmark reads its stora
 `baselines/<gpu model>` in the root folder, and the file to compare with the one that is gated against.
 """
 
+import ast
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,14 +96,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _settled(config: pytest.Config) -> LatencyRun:
     given, marks = getattr(config.option, "benchmark_compare", []), config.option.markexpr
-    named = re.search(r"(?<!not )\blatency\b", marks) is not None
-    compared = given != [] and (named or not marks)
+    named = re.search(r"\blatency\b", marks) is not None and _selects(marks)
+    compared = given != [] and (not marks or _selects(marks))
     if not (compared or named or getattr(config.option, "benchmark_only", False)):
         return LatencyRun()
     mode: Mode = option(config, "gate")
-    if is_worker(config):
-        return LatencyRun(wanted=True, untimed="timing is serial", mode=mode)
-    if compared:
+    if compared and not is_worker(config):
         _refuse_a_path(config, given)
         _refuse_what_does_not_time(config)
     chosen = selection(config)
@@ -111,7 +110,8 @@ def _settled(config: pytest.Config) -> LatencyRun:
             config.option.benchmark_compare = []
             config.option.markexpr = marks or "codegen"
         why = chosen.no_gpu or "this run is on the simulator"
-        return LatencyRun(wanted=named, compared=compared, untimed=why, mode=mode)
+        wanted = named or (compared and bool(marks))
+        return LatencyRun(wanted=wanted, compared=compared, untimed=why, mode=mode)
     _refuse_what_does_not_time(config)
     gpu = bench.gpu_model()
     folder, ours = _storage(config, gpu)
@@ -120,6 +120,23 @@ def _settled(config: pytest.Config) -> LatencyRun:
         config.option.markexpr = marks or "latency"
         config.option.benchmark_compare = str(bar.path) if bar else []
     return LatencyRun(True, compared, None, gpu, folder if ours else None, bar, mode)
+
+
+def _selects(marks: str) -> bool:
+    """Whether `-m` with this expression selects a test that is marked `latency`, and nothing else."""
+
+    def value(node: ast.AST) -> bool:
+        if isinstance(node, ast.BoolOp):
+            every = all if isinstance(node.op, ast.And) else any
+            return every(value(part) for part in node.values)
+        if isinstance(node, ast.UnaryOp):
+            return not value(node.operand)
+        return isinstance(node, ast.Name) and node.id == "latency"
+
+    try:
+        return value(ast.parse(marks.strip(), mode="eval").body)
+    except SyntaxError:
+        return False  # which pytest refuses
 
 
 def _refuse_a_path(config: pytest.Config, given: Any) -> None:

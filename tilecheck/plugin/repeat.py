@@ -23,6 +23,13 @@ def repeat_command(config: pytest.Config, nodeid: str) -> str:
     return f"{test_command(config, nodeid)} {' '.join(given)}"
 
 
+def command_of(item: pytest.Item) -> str:
+    """The command that repeats a test, whatever it is about."""
+    command = test_command if looks_at_code(item) else repeat_command
+    marks = " -m latency" if item.get_closest_marker("latency") else ""  # without, it would be left out
+    return f"{command(item.config, item.nodeid)}{marks}"
+
+
 def test_command(config: pytest.Config, nodeid: str) -> str:
     """The command that runs a test, whatever the device, from where this run was started."""
     file, _, test = nodeid.partition("::")
@@ -38,6 +45,5 @@ def from_here(config: pytest.Config, file: str) -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report: Any = yield
     if report.failed and active(item.config) and "repeat: pytest" not in report.longreprtext:
-        command = test_command if looks_at_code(item) else repeat_command
-        report.sections.append(("repeat", f"repeat: {command(item.config, item.nodeid)}"))
+        report.sections.append(("repeat", f"repeat: {command_of(item)}"))
     return report

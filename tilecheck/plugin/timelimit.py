@@ -19,7 +19,7 @@ import pytest
 
 from tilecheck import activity
 from tilecheck.plugin.ending import end_process
-from tilecheck.plugin.repeat import repeat_command
+from tilecheck.plugin.repeat import command_of
 from tilecheck.plugin.selection import active
 
 GRACE = 10.0
@@ -92,7 +92,7 @@ def _expired(item: pytest.Item, settings: Any) -> None:
         + (f"; it was {step}" if step else "")
         + ". Its process is ended.",
         *"".join(stack).splitlines(),
-        f"repeat: {repeat_command(item.config, item.nodeid)}",
+        f"repeat: {command_of(item)}",
     ]
     activity.end_compilers()
     end_process(item, "\n".join(lines))

@@ -269,11 +269,13 @@ class TestSelection:
         )
         assert not (project.path / "baselines").exists()
 
+    @pytest.mark.filterwarnings("ignore:Can't compare")  # of code, with which pytest-benchmark is left alone
     def test_a_comparison_selects_them_unless_marks_say_otherwise(
         self, project: pytest.Pytester, baseline: Path
     ) -> None:
         compared(project).assert_outcomes(passed=3, deselected=2)
         compared(project, "-m", "latency or codegen").assert_outcomes(passed=4, deselected=1)
+        compared(project, "-m", "not codegen").assert_outcomes(passed=4, deselected=1)
         compared(project, "-m", "codegen").assert_outcomes(passed=1, deselected=4)
 
     def test_workers_of_xdist_leave_them_out_too(self, project: pytest.Pytester) -> None:
@@ -333,6 +335,16 @@ class TestWithoutGpu:
         result.stdout.fnmatch_lines(
             ["3 latency rows not timed: no NVIDIA driver*", "SKIPPED*latency needs a GPU: no NVIDIA driver*"]
         )
+
+    def test_workers_skip_them_with_the_reason_too(self, project: pytest.Pytester) -> None:
+        result = run(project, "-p", "xdist", "-n1", "-m", "latency", "-rs", "--device=simulator")
+        assert outcomes(result) == {"skipped": 1}
+        result.stdout.fnmatch_lines("SKIPPED*latency needs a GPU: this run is on the simulator*")
+
+    def test_other_marks_are_kept(self, project: pytest.Pytester) -> None:
+        result = compared(project, "-m", "not codegen")
+        result.assert_outcomes(passed=1, skipped=1, deselected=1)
+        result.stdout.fnmatch_lines("3 latency rows not timed: no NVIDIA driver*")
 
     def test_a_plain_run_leaves_them_out(self, project: pytest.Pytester) -> None:
         result = run(project)
@@ -671,7 +683,9 @@ class TestFiles:
         (project.path / "wrong-tail-fp16").touch()
         result = compared(project, "--benchmark-json=run.json", "--benchmark-save=wrong")
         result.assert_outcomes(passed=2, failed=1, deselected=2)
-        result.stdout.fnmatch_lines("*row 3 is wrong*")
+        result.stdout.fnmatch_lines(
+            ["*row 3 is wrong*", "*repeat: pytest *--device=cuda --seed=0 -m latency"]
+        )
         result.stdout.no_fnmatch_line("*fixture was not used*")
         assert gpu.timed == [ONE, WIDE]
         for path in (project.path / "run.json", baseline.with_name("0002_wrong.json")):
