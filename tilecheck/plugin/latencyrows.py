@@ -4,6 +4,7 @@ A run that does not ask for them leaves them out, as timing wants the GPU for it
 `--benchmark-compare` compares them too.
 """
 
+import os
 from collections.abc import Generator
 from typing import Any
 
@@ -116,10 +117,10 @@ class Orphan(pytest.Item):
 def _orphans(session: pytest.Session, run: LatencyRun, expected: list[str]) -> list[pytest.Item]:
     if run.bar is None:
         return []
-    file = shown(run.bar.path)
+    file, node = shown(run.bar.path), os.path.relpath(run.bar.path, session.config.rootpath)
     made: list[pytest.Item] = []
     for id in orphaned(expected, run.bar.rows):
-        item = Orphan.from_parent(session, name=id, nodeid=f"{file}::{id}")
+        item = Orphan.from_parent(session, name=id, nodeid=f"{node}::{id}")
         item.words = (
             f"{file} has row {id}, and no kernel has it any more: it was removed or renamed. {RECORD}\n"
             f"repeat: pytest --benchmark-compare={run.bar.path.name[:4]}"
