@@ -263,5 +263,10 @@ SPEC = KernelSpec(
     latency_cases=LATENCY_CASES,
     landmarks=landmarks,
     shared_memory=shared_memory,
-    code_cases=("llama8b-up-tanh-bf16", "all-over-fp16", "square-4096-tanh-fp32", "llama8b-out-16-tanh-bf16"),
+    code_cases=(
+        "dsv3-expert-down-tanh-bf16",
+        "all-over-fp16",
+        "square-4096-tanh-fp32",
+        "llama8b-out-16-tanh-bf16",
+    ),
 )
