@@ -309,6 +309,22 @@ class TestChanges:
             other: Any = {int: 9999, str: "other"}.get(field.type, {"UTMASTG": 1})  # type: ignore[call-overload]
             assert changes.changes(HOPPER, dataclasses.replace(HOPPER, **{field.name: other})), field.name
 
+    @pytest.mark.parametrize(
+        ("before", "now", "severity"),
+        [
+            (128, 129, "regression"),  # one block of 256 threads in place of two
+            (129, 128, "improvement"),
+            (168, 255, "neutral"),  # one block before and after
+            (10, 13, "neutral"),  # as many blocks as have room for their threads
+        ],
+    )
+    def test_registers_matter_where_they_leave_room_for_another_block(
+        self, before: int, now: int, severity: str
+    ) -> None:
+        old, new = (dataclasses.replace(HOPPER, threads=256, registers=n) for n in (before, now))
+        (change,) = changes.changes(old, new)
+        assert (change.words, change.severity) == (f"registers {before} -> {now}", severity)
+
     def test_rows_come_with_the_worst_first(self) -> None:
         old = {key(name): HOPPER for name in ("same", "gone", "spills", "better", "moved", "slower")}
         new = {
@@ -316,12 +332,12 @@ class TestChanges:
             key("new"): HOPPER,
             key("moved"): dataclasses.replace(HOPPER, barriers=2),
             key("better"): dataclasses.replace(HOPPER, registers=128),
-            key("slower"): dataclasses.replace(HOPPER, registers=200),
+            key("slower"): dataclasses.replace(HOPPER, static_shared=HOPPER.static_shared + 8),
             key("spills"): dataclasses.replace(HOPPER, spill_loads=4),
         }
         assert [(row.row[1], str(row)) for row in changes.compare(old, new)] == [
             ("spills", "spill loads 0 -> 4"),
-            ("slower", "registers 168 -> 200"),
+            ("slower", f"static shared memory {HOPPER.static_shared} -> {HOPPER.static_shared + 8}"),
             ("gone", "removed"),
             ("new", "added"),
             ("better", "registers 168 -> 128"),

@@ -1,9 +1,9 @@
 """What differs between two compilations of a row, or of many, in words and with the worst first.
 
 Worse is what a kernel is known to lose time by: registers that go through memory, tensor cores or
-asynchronous copies that are lost, narrower accesses, more registers and shared memory, which let fewer blocks
-share a multiprocessor. The same the other way round is better. All else only differs: nobody knows which of
-two instruction counts is faster.
+asynchronous copies that are lost, narrower accesses, more shared memory, and more registers where fewer blocks
+share a multiprocessor for it. The same the other way round is better. All else only differs: nobody knows
+which of two instruction counts is faster.
 """
 
 import re
@@ -27,7 +27,6 @@ _LOCAL = {
     "STL": "STL",
 }
 _ROOM = {
-    "registers": "registers",
     "dynamic_shared": "dynamic shared memory",
     "static_shared": "static shared memory",
 }
@@ -173,6 +172,18 @@ def _costs(old: Facts, new: Facts) -> Iterator[Change]:
             if before != now:
                 severity: Severity = "regression" if now > before else "improvement"
                 yield Change(f"{called} {before} -> {now}", severity, rank)
+    if old.registers != new.registers:
+        fewer = _blocks(new) - _blocks(old)
+        severity = "regression" if fewer < 0 else "improvement" if fewer > 0 else "neutral"
+        yield Change(f"registers {old.registers} -> {new.registers}", severity, _ROOM_RANK)
+
+
+def _blocks(facts: Facts) -> int:
+    """How many blocks a multiprocessor has registers for, up to as many as have room for their threads.
+
+    All architectures have 65536 registers and, at most, 2048 threads (see `tilecheck.arches`).
+    """
+    return min(65536 // max(facts.registers_of_block, 1), 2048 // max(facts.threads, 1))
 
 
 def _instructions(old: Facts, new: Facts) -> Iterator[Change]:
