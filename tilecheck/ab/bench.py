@@ -1,7 +1,7 @@
 """One side of a comparison: a process that compiles, checks and times the rows it is asked for.
 
-It answers requests, a line of JSON each: {"do": "rows"}, {"do": "prepare", "rows": [...]},
-{"do": "check", "row": ...}, {"do": "time", "row": ...}. What it cannot do it answers with {"error": ...}.
+It answers requests, a line of JSON each: {"do": "rows"}, {"do": "prepare", "rows": [...]}, {"do": "check",
+"row": ...}, {"do": "time", "row": ..., "method": ...}. What it cannot do it answers with {"error": ...}.
 """
 
 import json
@@ -31,8 +31,10 @@ class Bench(Protocol):
     def check(self, row: str) -> str | None:
         """What is wrong with the row's output; None: nothing."""
 
-    def time(self, row: str) -> dict[str, Any]:
-        """The median of a block in seconds, its clock in MHz, and how it was taken."""
+    def time(self, row: str, method: str | None = None) -> dict[str, Any]:
+        """The median of a block in seconds, its clock in MHz, and how it was taken: by `method`, where one is
+        given.
+        """
 
 
 class GpuBench:
@@ -74,11 +76,11 @@ class GpuBench:
             return str(error).splitlines()[0]
         return None
 
-    def time(self, row: str) -> dict[str, Any]:
+    def time(self, row: str, method: str | None = None) -> dict[str, Any]:
         if self._ready is None or self._ready[0] != row:
             self._ready = None  # its tensors first
             self._ready = row, self._launches(row)
-        samples = self._stopwatch.time_in_turn({row: self._ready[1]})[row]
+        samples = self._stopwatch.time_in_turn({row: self._ready[1]}, method)[row]
         return {"seconds": samples.median, "clock_mhz": samples.clock_mhz, "method": samples.method}
 
     def _launches(self, row: str) -> list[Callable[[], object]]:
@@ -115,7 +117,7 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         case "check":
             return {"wrong": bench.check(request["row"])}
         case "time":
-            return bench.time(request["row"])
+            return bench.time(request["row"], request.get("method"))
         case other:
             raise ValueError(f"no request {other!r}")
 

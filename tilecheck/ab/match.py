@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilecheck.ab.bench import Bench
 from tilecheck.ab.pairs import PAIRS, Pairs, order
@@ -63,10 +64,12 @@ def _wrong(row: str, old: Bench, new: Bench) -> Result | None:
 
 
 def _time(row: str, old: Bench, new: Bench, count: int) -> Result:
-    blocks = ([], [])  # type: tuple[list[dict[str, float | str]], list[dict[str, float | str]]]
+    blocks: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    method: str | None = None  # that of the first block, which is the old side's
     for pair in range(count):
         for side in order(pair):
-            blocks[side].append((old, new)[side].time(row))
+            blocks[side].append((old, new)[side].time(row, method))
+            method = method or str(blocks[side][0]["method"])
     seconds = [tuple(float(block["seconds"]) for block in side) for side in blocks]
     pairs = Pairs(*seconds)
     methods = {str(block["method"]) for side in blocks for block in side}

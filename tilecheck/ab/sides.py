@@ -74,9 +74,9 @@ class Side:
         wrong: str | None = self._ask(do="check", row=row)["wrong"]
         return wrong
 
-    def time(self, row: str) -> dict[str, Any]:
+    def time(self, row: str, method: str | None = None) -> dict[str, Any]:
         """A block of samples: "seconds" (their median), "clock_mhz", "method"."""
-        return self._ask(do="time", row=row)
+        return self._ask(do="time", row=row, method=method)
 
     def _ask(self, **request: Any) -> dict[str, Any]:
         process = self._process

@@ -1,9 +1,9 @@
 """What differs between two compilations of a row, or of many, in words and with the worst first.
 
 Worse is what a kernel is known to lose time by: registers that go through memory, tensor cores or
-asynchronous copies that are lost, narrower accesses, more shared memory, and more registers where fewer blocks
-share a multiprocessor for it. The same the other way round is better. All else only differs: nobody knows
-which of two instruction counts is faster.
+asynchronous copies that are lost, narrower accesses, more shared memory, and more registers where fewer
+blocks share a multiprocessor for it. The same the other way round is better. All else only differs: nobody
+knows which of two instruction counts is faster.
 """
 
 import re

@@ -23,6 +23,7 @@ class FakeBench:
     refused: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     method: str = "events"
+    stubborn: bool = False
     clock: float = 1980.0
 
     def rows(self) -> list[str]:
@@ -35,9 +36,10 @@ class FakeBench:
     def check(self, row: str) -> str | None:
         return self.wrong.get(row)
 
-    def time(self, row: str) -> dict[str, Any]:
+    def time(self, row: str, method: str | None = None) -> dict[str, Any]:
         self.log.append((self.name, row))
-        return {"seconds": self.times[row], "clock_mhz": self.clock, "method": self.method}
+        taken = method if method and not self.stubborn else self.method
+        return {"seconds": self.times[row], "clock_mhz": self.clock, "method": taken}
 
 
 def played(new: dict[str, float], **changes: Any) -> tuple[list[Result], list[tuple[str, str]]]:
@@ -78,9 +80,14 @@ def test_an_old_side_at_fault_is_no_fault_of_the_new() -> None:
 
 
 def test_times_taken_differently_are_not_compared() -> None:
-    results, _ = played({"a-one": 2e-3}, method="graph64")
+    results, _ = played({"a-one": 2e-3}, method="graph64", stubborn=True)
     assert results[0].verdict is Verdict.INCONCLUSIVE
     assert results[0].reason == "taken differently: events and graph64"
+
+
+def test_the_new_side_is_timed_as_the_old_one_was() -> None:
+    results, _ = played({"a-one": 1.1e-3}, method="graph64")
+    assert results[0].verdict is Verdict.SLOWER
 
 
 def test_clocks_that_differ_are_told() -> None:

@@ -21,7 +21,7 @@ class Bench:
     def rows(self): return ["a-one"]
     def prepare(self, rows): return {}
     def check(self, row): return None
-    def time(self, row):
+    def time(self, row, method):
         if row == "dies": raise SystemExit(7)
         print("noise of a library", file=sys.stderr)
         return {"seconds": 0.5, "clock_mhz": 1.0, "method": "events"}
