@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
+from tilecheck.monitor import POWER_CAP
+
 Mode = Literal["normal", "strict", "off"]
 MODES: tuple[Mode, ...] = ("normal", "strict", "off")
 
@@ -260,9 +262,18 @@ def _verdict(
     return Verdict.INCONCLUSIVE, machine, True
 
 
+def spoiling(throttled: Sequence[str], clock_mhz: float) -> list[str]:
+    """Those of the reasons for which the driver lowered the clock that spoil a time.
+
+    The power cap is none where the clock is known: near it the driver names it at the full clock too, and
+    whether it lowers the clock shows in the clock.
+    """
+    return [reason for reason in throttled if reason != POWER_CAP or not clock_mhz]
+
+
 def _obstacle(new: Measurement, bar: Bar, policy: Policy, band: float) -> str | None:
-    if new.throttled:
-        return f"the driver lowered the clock ({', '.join(new.throttled)})"
+    if reasons := spoiling(new.throttled, new.clock_mhz):
+        return f"the driver lowered the clock ({', '.join(reasons)})"
     if new.clock_mhz and bar.clock_mhz and abs(new.clock_mhz / bar.clock_mhz - 1) > policy.clock:
         return "at another clock"
     if policy.miss * new.uncertainty > band:

@@ -1,15 +1,18 @@
 """What NVML says of a GPU: what it is, and how it fares while kernels are timed."""
 
 import importlib
+import os
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 MEGA = 10**6
 
+POWER_CAP = "power cap"
+
 # Reasons for which the driver lowers the clock; being idle, or an application's own setting, is none of them.
 _REASONS = {
-    "SwPowerCap": "power cap",
+    "SwPowerCap": POWER_CAP,
     "HwSlowdown": "hardware slowdown",
     "SwThermalSlowdown": "temperature",
     "HwThermalSlowdown": "temperature (hardware)",
@@ -94,11 +97,15 @@ class Monitor:
         return Reading(clock, tuple(sorted(reasons)))
 
     def strangers(self) -> list[int]:
-        """Process ids of others that compute on the GPU; those in other containers show as well."""
-        import os
+        """Process ids of others that compute on the GPU, this process using it too.
 
+        In a container this process may show under a number that it does not know: one that is not known is
+        then taken for it.
+        """
         running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
-        return sorted(process.pid for process in running if process.pid != os.getpid())
+        pids = sorted(process.pid for process in running)
+        own = os.getpid()
+        return [pid for pid in pids if pid != own] if own in pids else pids[1:]
 
 
 def _text(value: str | bytes) -> str:

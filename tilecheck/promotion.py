@@ -19,7 +19,7 @@ from tilecheck.baselines import (
     shown,
     toolchain_changes,
 )
-from tilecheck.gate import fastest, noise_between, seconds
+from tilecheck.gate import fastest, noise_between, seconds, spoiling
 
 # Statistics of pytest-benchmark, and what stands for those of several runs; `outliers` is left the nearest's.
 _MERGED: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -157,7 +157,7 @@ def _row(id: str, runs: Sequence[Run], guards: Guards) -> Iterator[str]:
     ):
         if len(values) > 1:
             yield f"{id}: the runs differ in {what}: {' | '.join(sorted(values))}"
-    if reasons := sorted({reason for row in rows for reason in row.throttled}):
+    if reasons := sorted({r for row in rows for r in spoiling(row.throttled, row.clock_mhz)}):
         yield f"{id}: the driver lowered the clock ({', '.join(reasons)})"
     clocks = [row.clock_mhz for row in rows]
     if not all(clocks):

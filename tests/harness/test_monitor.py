@@ -1,6 +1,8 @@
 # ruff: noqa: N802, N815 -- the names are those of NVML
 """The monitor, on an NVML that is made."""
 
+import os
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,8 +24,8 @@ class FakeNvml:
     nvmlClocksThrottleReasonHwThermalSlowdown = 0x40
     nvmlClocksThrottleReasonHwPowerBrakeSlowdown = 0x80
 
-    def __init__(self, uuid: str = "GPU-1234", mask: int = 0) -> None:
-        self.uuid, self.mask, self.open = uuid, mask, 0
+    def __init__(self, uuid: str = "GPU-1234", mask: int = 0, pids: Sequence[int] = ()) -> None:
+        self.uuid, self.mask, self.open, self.pids = uuid, mask, 0, pids
 
     def nvmlInit(self) -> None:
         self.open += 1
@@ -37,7 +39,7 @@ class FakeNvml:
             "nvmlSystemGetDriverVersion": "580.1",
             "nvmlDeviceGetMemoryBusWidth": 6144,
             "nvmlDeviceGetCurrentClocksThrottleReasons": self.mask,
-            "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=17)],
+            "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=pid) for pid in self.pids],
         }
         if name in values:
             return lambda *_: values[name]
@@ -80,9 +82,19 @@ def test_reading(mask: int, reasons: tuple[str, ...]) -> None:
         assert monitor.read() == Reading(1.755e9, reasons)
 
 
-def test_others_on_the_gpu() -> None:
-    with Monitor(nvml=FakeNvml(), properties=PROPERTIES) as monitor:
-        assert monitor.strangers() == [17]
+@pytest.mark.parametrize(
+    ("pids", "others"),
+    [
+        ([17, os.getpid()], [17]),
+        ([os.getpid()], []),
+        ([17], []),  # this process, by its number outside of the container
+        ([17, 18], [18]),
+        ([], []),
+    ],
+)
+def test_others_on_the_gpu(pids: list[int], others: list[int]) -> None:
+    with Monitor(nvml=FakeNvml(pids=pids), properties=PROPERTIES) as monitor:
+        assert monitor.strangers() == others
 
 
 def test_it_is_shut_down() -> None:

@@ -186,8 +186,8 @@ class TestPromotion:
             ({"tilecheck": {"failed": ["a::b"]}}, "tests failed: a::b"),
             ({"tilecheck": {"strangers": 2}}, "2 other processes computed on the GPU"),
             (
-                {"extra": {"throttled": ["power cap"]}},
-                r"matmul-square: the driver lowered the clock \(power cap",
+                {"extra": {"throttled": ["power cap", "temperature"]}},
+                r"matmul-square: the driver lowered the clock \(temperature\)",
             ),
             (
                 {"extra": {"clock_mhz": 1900}},

@@ -123,10 +123,11 @@ class TestVerdict:
         [
             ({"method": "graph64"}, "timed by graph64, and the baseline by events", False),
             ({"clock_mhz": 1900}, "at another clock", True),
-            ({"throttled": ("power cap",)}, "lowered the clock (power cap)", True),
+            ({"throttled": ("power cap", "temperature")}, "lowered the clock (temperature)", True),
+            ({"throttled": ("power cap",), "clock_mhz": 0}, "lowered the clock (power cap)", True),
             ({"q1": 50e-6, "q3": 150e-6}, "the samples scatter: the median of 100 is uncertain by", True),
         ],
-        ids=["method", "clock", "throttled", "scatter"],
+        ids=["method", "clock", "throttled", "power-cap-at-unknown-clock", "scatter"],
     )
     def test_what_was_taken_otherwise_is_inconclusive(
         self, factor: float, new: dict[str, object], reason: str, again: bool
@@ -135,6 +136,9 @@ class TestVerdict:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert reason in found.reason
         assert found.again is again
+
+    def test_the_power_cap_spoils_no_time_at_the_same_clock(self) -> None:
+        assert judge(replace(took(1.0), throttled=("power cap",)), BAR).verdict is Verdict.SAME
 
     def test_an_unknown_clock_is_named_and_compared_with_none(self) -> None:
         found = judge(replace(took(1.05), clock_mhz=0.0), BAR)

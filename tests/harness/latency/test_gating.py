@@ -428,7 +428,7 @@ class TestVerdicts:
         ("machine", "reason"),
         [
             ({"clock": 1800.0}, "at another clock*clock 1980 MHz -> 1800 MHz"),
-            ({"throttled": ("power cap",)}, "the driver lowered the clock (power cap)*"),
+            ({"throttled": ("temperature",)}, "the driver lowered the clock (temperature)*"),
             ({"method": "graph64"}, "taken differently: timed by graph64, and the baseline by events*"),
             (
                 {"factor": dict.fromkeys(ROWS, 1.1), "vendor": 1.1},
