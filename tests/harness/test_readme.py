@@ -190,13 +190,20 @@ def test_make_variables_exist() -> None:
 
 def test_layout_and_files_exist() -> None:
     layout = [line.split()[0] for line in block("kernels/ ").splitlines()]
-    linked = re.findall(r"\]\((?!http)([^)]+)\)", README)
+    linked = re.findall(r"\]\((?!http)([^)#]+)\)", README)
     named = [text for text in CODE if re.fullmatch(r"[\w./]+\.(py|md|txt|toml)", text)]
     written_here = {FAMILY_FILE, "axpy.py", "specs.py"}
     assert layout
     assert [
         name for name in (*layout, *linked, *named) if name not in written_here and not (ROOT / name).exists()
     ] == []
+
+
+def test_links_within_lead_to_headings() -> None:
+    headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", README, re.MULTILINE)}
+    links = set(re.findall(r"\]\(#([^)]+)\)", README))
+    assert links
+    assert links <= headings
 
 
 def test_table_of_kernels_is_that_of_the_specs() -> None:
