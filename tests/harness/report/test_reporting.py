@@ -14,7 +14,7 @@ import tilecheck
 # What the project's conftest replaces has to be what pytester's runs see: see test_plugin.py.
 from tilecheck import conformance, environment, launch  # noqa: F401
 from tilecheck.environment import Machine
-from tilecheck.report import folder
+from tilecheck.report import folder, page
 from tilecheck.report.model import Report
 
 # Nor can these be loaded twice.
@@ -97,7 +97,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-# The same without torch, which takes seconds to load: for runs in processes of their own.
+# The same without torch, which takes seconds to load: for runs in processes of their own. (The summary on the
+# terminal loads it, too.)
 LIGHT = """
 import json
 from dataclasses import asdict
@@ -123,7 +124,7 @@ def checker(request):
 
 def run_apart(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     project.makeconftest(LIGHT)
-    options = ("--report", "out", "-p", "no:cacheprovider", "--device=simulator")
+    options = ("--report", "out", "-p", "no:tilecheck.plugin.summary", "--device=simulator")
     return project.runpytest_subprocess(*options, *arguments)
 
 
@@ -212,7 +213,7 @@ def test_sections_go_by_marker_and_by_what_a_test_asks_for(project: pytest.Pytes
 
 
 def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
-    project.makepyfile(**{"tests/test_dead": "import os\ndef test_dead(): os.abort()"})
+    project.makepyfile(**{"tests/test_dead": "import os\ndef test_dead(): os._exit(3)"})
     run_apart(project, "-p", "xdist", "-n", "2")
     report = report_of(project)
     found = outcomes(report)
@@ -365,7 +366,7 @@ def test_page_that_cannot_be_made_costs_neither_results_nor_exit_code(
     def broken(report: Report) -> str:
         raise ZeroDivisionError("a plot")
 
-    monkeypatch.setattr("tilecheck.report.page.page", broken)
+    monkeypatch.setattr(page, "page", broken)
     result = run(project, "-k", "one")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
