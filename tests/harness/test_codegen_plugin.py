@@ -591,3 +591,27 @@ def test_without_specs_tests_say_so(project: Project) -> None:
     result = project.run_all("-o", "tilecheck_specs=")
     result.assert_outcomes(errors=3)
     assert not lines_of(result, "tilecheck: code")
+
+
+def test_report_has_facts_landmarks_and_changes_of_each_row(project: Project) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib.figure")
+    from tilecheck.report import folder
+
+    project.run_all("--update-facts")
+    project.compiler(
+        rows={"matmul-small-sm_80": {"registers": 255}, "copy-any-sm_100a": {"error": "no such type"}}
+    )
+    project.run_all("--report=out")
+    rows = {row.row: row for row in folder.read(project.root / "out").code}
+    assert len(rows) == 7
+    same = rows["matmul-large-sm_90a"]
+    assert (same.landmarks, same.stored, same.arch, same.kernel) == ("kept", "same", "sm_90a", "matmul")
+    assert same.facts == FACTS
+    changed = rows["matmul-small-sm_80"]
+    assert (changed.stored, changed.severity) == ("changed", "regression")
+    assert "registers 168 -> 255" in changed.words
+    assert rows["copy-any-sm_100a"].error == "no such type"
+    page = (project.root / "out" / "index.html").read_text()
+    assert "registers 168 -&gt; 255" in page
+    assert "HMMA 32" in page

@@ -809,3 +809,31 @@ class TestCompleteness:
         other = 'spec("blackwell", "any", arches=("sm_100a",)),\n)'
         project.makepyfile(my_kernels=SPECS.rstrip().removesuffix(")") + other)
         compared(project).assert_outcomes(passed=3, skipped=1, deselected=2)
+
+
+def test_report_has_times_band_verdict_and_what_was_stored(
+    project: pytest.Pytester, gpu: FakeGpu, baseline: Path
+) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib.figure")
+    from tilecheck.report import folder
+
+    gpu.factor = {TAIL: 1.08}
+    compared(project, "--report=out", "-p", "no:cacheprovider")
+    found = folder.read(project.path / "out")
+    rows = {row.row: row for row in found.latency}
+    assert set(rows) == set(ROWS)
+    slow = rows[TAIL]
+    assert (slow.verdict, slow.gpu, slow.vendor, slow.samples) == ("slower", "NVIDIA H200", "cublas", 21)
+    assert slow.q1 is not None and slow.q3 is not None and slow.q1 < slow.median < slow.q3
+    assert slow.old == pytest.approx(100e-6)
+    assert slow.change == pytest.approx(0.08)
+    assert slow.band == pytest.approx(0.015)
+    assert (slow.tflops, slow.gbs, slow.roofline) == (600.0, 2000.0, 0.61)
+    assert rows[ONE].verdict == "same"
+    (history,) = found.history
+    assert (history.gpu, {stored.row for stored in history.rows}) == ("NVIDIA H200", set(ROWS))
+    (failed,) = [test for test in found.tests if test.outcome == "failed"]
+    assert failed.repeat == f'pytest "tests/test_latency.py::test_latency[{TAIL}]" --benchmark-compare=0001'
+    page = (project.path / "out" / "index.html").read_text()
+    assert "History on NVIDIA H200" in page

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.report.examples import whole_report
+from tests.harness.report.examples import hostile, whole_report
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -171,10 +171,21 @@ def test_command_is_copied_or_selected(browser: Any, path: Path) -> None:
         'pytest "tests/test_correctness.py::test_output[softmax-sof-tails-bf16]" --device=simulator --seed=0'
     )
     said = browser.execute_async_script(
-        "const done = arguments[0]; setTimeout(() => done(document.querySelector('.repeat button').textContent), 300)"
+        "const done = arguments[0];"
+        "setTimeout(() => done(document.querySelector('.repeat button').textContent), 300)"
     )
     assert said in ("Copied", "Selected")
     assert page.js("document.querySelector('.repeat code').textContent") == command
+
+
+def test_hostile_words_do_nothing(browser: Any, tmp_path: Path) -> None:
+    from tilecheck.report import folder
+
+    folder.write(hostile(whole_report()), tmp_path)
+    page = Page(browser, tmp_path / "index.html")
+    assert page.js("document.querySelector('h1').textContent.includes('<script>alert(1)</script>')")
+    assert page.js("document.querySelectorAll('img').length") == 0
+    assert page.errors() == [], "a script or a picture was refused"
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -193,7 +204,8 @@ def contrast(page: Page, selector: str) -> float:
         "(() => { const e = document.querySelector(arguments[0]); const style = getComputedStyle(e);"
         "let b = e; while (b.parentElement && getComputedStyle(b).backgroundColor === 'rgba(0, 0, 0, 0)')"
         "b = b.parentElement;"
-        "return [e instanceof SVGElement ? style.fill : style.color, getComputedStyle(b).backgroundColor]; })()",
+        "const color = e instanceof SVGElement ? style.fill : style.color;"
+        "return [color, getComputedStyle(b).backgroundColor]; })()",
         selector,
     )
     light, dark = sorted(map(luminance, colors), reverse=True)

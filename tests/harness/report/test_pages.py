@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.report.examples import GPU, run_of, whole_report
-from tilecheck.report.model import Case, Kernel, Report, Stored, Test
+from tests.harness.report.examples import GPU, hostile, run_of, whole_report
+from tilecheck.report.model import Report
 from tilecheck.report.summary import summary
-
-HOSTILE = (
-    "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>`*_[a](javascript:b)|</pre></svg>"
-    "${x}{{7*7}}$\\frac"
-)
 
 
 def page_of(report: Report) -> str:
@@ -54,51 +49,6 @@ class Tags(html.parser.HTMLParser):
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attrs for name, attrs in self.tags if name == tag]
-
-
-def hostile(report: Report) -> Report:
-    """The same with what nobody should call a test, in every field that is text."""
-    kernel = report.kernels[1]
-    cases = (*kernel.cases, Case(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 1e9, 1e9))
-    bad = Test(
-        f"t.py::test[{HOSTILE}]", "correctness", "failed", 1.0, "matmul", HOSTILE, HOSTILE, HOSTILE, HOSTILE
-    )
-    run = run_of(
-        ended=HOSTILE,
-        command=(HOSTILE,),
-        gpu=HOSTILE,
-        notes=(HOSTILE,),
-        environment={HOSTILE: HOSTILE, "commit": HOSTILE, "TileLang": HOSTILE},
-    )
-    latency = replace(
-        report.latency[0],
-        row=HOSTILE,
-        case=HOSTILE,
-        gpu=HOSTILE,
-        vendor=HOSTILE,
-        vendors={HOSTILE: 1.0},
-        verdict=HOSTILE,
-        words=HOSTILE,
-        schedule=HOSTILE,
-        toolchain=HOSTILE,
-    )
-    code = replace(report.code[0], row=HOSTILE, case=HOSTILE, arch=HOSTILE, stored="changed", words=HOSTILE)
-    numerics = replace(
-        report.numerics[12], row=HOSTILE, case=HOSTILE, dtype=HOSTILE, arch=HOSTILE, kernel="matmul"
-    )
-    stored = Stored(HOSTILE, HOSTILE, f"matmul-{HOSTILE}", 1.0, HOSTILE, HOSTILE)
-    return replace(
-        report,
-        project=HOSTILE,
-        tilecheck=HOSTILE,
-        runs=(run, replace(run, seconds=1.0)),
-        kernels=(Kernel(kernel.name, HOSTILE, cases), *report.kernels),
-        tests=(*report.tests, bad, replace(bad, id=f"{bad.id}2", outcome="skipped")),
-        latency=(*report.latency, latency),
-        code=(*report.code, replace(code, kernel="matmul"), replace(code, kernel="matmul", error=HOSTILE)),
-        numerics=(*report.numerics, numerics, replace(numerics, section="schedules", schedule=HOSTILE)),
-        history=(replace(report.history[0], gpu=HOSTILE, rows=(*report.history[0].rows, stored)),),
-    )
 
 
 def test_page_is_one_file_that_loads_nothing(report: Report) -> None:
