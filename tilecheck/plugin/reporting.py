@@ -37,9 +37,10 @@ _LONGEST = 20_000
 """Characters of a message that are kept: its head and its tail."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before what may refuse the run: that is told, too
 def pytest_configure(config: pytest.Config) -> None:
     given = option(config, "report")
-    if given is None or is_worker(config) or config.option.collectonly:
+    if given is None or is_worker(config) or not _runs_tests(config):
         return
     asked = spelling(config, "report")
     if not active(config):
@@ -62,8 +63,8 @@ class Reporter:
         self._start = time.monotonic()
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._journal = Journal(folder)
-        self._watcher = Watcher(folder)
-        self._ended = "complete"
+        self._watcher = _watcher(folder)
+        self._ended = "refused before it began; its output says why"
         self._said: list[str] = []
         self._written = False
         self._headed = False
@@ -79,6 +80,7 @@ class Reporter:
         except pytest.UsageError as error:
             self._ended = f"refused: {error}"
             raise
+        self._ended = "complete"
         self._head()
         return result
 
@@ -168,7 +170,8 @@ class Reporter:
             self._said.append(str(error))
         except Exception as error:  # the tests' results must not be lost for the sake of a plot
             self._said.append(f"{files.show(self._folder / files.PAGE)} was not written: {error!r}")
-        self._watcher.dismiss()
+        if self._watcher is not None:
+            self._watcher.dismiss()
 
     # Tests
 
@@ -191,6 +194,27 @@ class Reporter:
             message=message,
             repeat=repeat,
         )
+
+
+def _watcher(folder: Path) -> Watcher | None:
+    try:
+        return Watcher(folder)
+    except OSError:  # no process more, and the tests need none
+        return None
+
+
+def _runs_tests(config: pytest.Config) -> bool:
+    """Whether this is a run, and not a question to pytest."""
+    others = (
+        "help",
+        "version",
+        "collectonly",
+        "markers",
+        "showfixtures",
+        "show_fixtures_per_test",
+        "cacheshow",
+    )
+    return not any(getattr(config.option, name, False) for name in others)
 
 
 def _distributed(config: pytest.Config) -> bool:

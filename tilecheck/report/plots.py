@@ -302,7 +302,7 @@ def _figure(height: float) -> "Iterator[tuple[Any, Callable[[list[list[str]]], s
         "svg.fonttype": "none",  # text stays text
         "svg.hashsalt": "tilecheck",
         "text.parse_math": False,  # names are no formulas
-        "font.size": 9,
+        "font.size": 9.5,
         "axes.edgecolor": _COLOR["line"],
         "axes.labelcolor": _COLOR["muted"],
         "text.color": _COLOR["ink"],

@@ -302,6 +302,20 @@ def test_refused_run_says_why(project: pytest.Pytester) -> None:
     assert states(report)["environment"] == "failed"
 
 
+def test_run_that_another_plugin_refuses_says_so(project: pytest.Pytester) -> None:
+    run(project, "-k", "one")
+    conftest = f"{CONFTEST}\ndef pytest_configure(config): raise pytest.UsageError('not today')\n"
+    project.makeconftest(conftest)
+    assert run(project).ret == pytest.ExitCode.USAGE_ERROR
+    assert report_of(project).runs[0].ended.startswith("refused")
+
+
+@pytest.mark.parametrize("question", ["--help", "--markers", "--collect-only", "--fixtures"])
+def test_questions_to_pytest_leave_no_report(project: pytest.Pytester, question: str) -> None:
+    assert run(project, question).ret == 0
+    assert not (project.path / "out").exists()
+
+
 def test_old_report_never_passes_for_a_new_one(project: pytest.Pytester) -> None:
     run(project, "-k", "one")
     run(project, "-k", "tail")
