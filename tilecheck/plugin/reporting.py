@@ -25,11 +25,14 @@ from tilecheck.plugin.selection import active, selection
 from tilecheck.report import folder as files
 from tilecheck.report.assembly import assemble, section_of_file
 from tilecheck.report.journal import Journal
-from tilecheck.report.model import SECTIONS, Code, Latency, Numerics, Test
+from tilecheck.report.model import SECTIONS, Code, Latency, Numerics, Search, Test
 from tilecheck.report.watch import Watcher
 
 _SHORT = 0.05
 """Seconds under which a set-up or a tear-down that passed is not worth a line."""
+
+_SEARCHED = "tilecheck-tuned"
+"""Name of the user property that holds what came of a search for schedules, as text."""
 
 _MISMATCH = "tilecheck.conformance.Mismatch: "
 
@@ -109,6 +112,7 @@ class Reporter:
             numerics=list(_numerics(report, place)),
             code=list(_code(report, place)),
             latency=list(_latency(report, place, self._config)),
+            searches=list(_searches(report, place)),
         )
 
     def pytest_collectreport(self, report: Any) -> None:
@@ -341,3 +345,10 @@ def _latency(report: Any, place: Place, config: pytest.Config) -> Iterator[Laten
             toolchain=found.toolchain,
             schedule=found.schedule,
         )
+
+
+def _searches(report: Any, place: Place) -> Iterator[Search]:
+    if report.when == "call":
+        for name, value in report.user_properties:
+            if name == _SEARCHED:
+                yield Search(report.nodeid, place.kernel, place.case, str(value))

@@ -15,6 +15,7 @@ from tilecheck.report.model import (
     Numerics,
     Report,
     Run,
+    Search,
     Section,
     Test,
 )
@@ -36,6 +37,7 @@ class _State:
     numerics: list[Numerics] = field(default_factory=list)
     code: dict[tuple[str, str], Code] = field(default_factory=dict)
     latency: list[Latency] = field(default_factory=list)
+    searches: list[Search] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: str = DIED
     exit: int | None = None
@@ -83,6 +85,7 @@ def _phase(state: _State, event: Event) -> None:
     state.tests[test.id] = test if before is None else _joined(before, test)
     state.numerics += [from_plain(Numerics, each, "numerics") for each in event.get("numerics", ())]
     state.latency += [from_plain(Latency, each, "latency") for each in event.get("latency", ())]
+    state.searches += [from_plain(Search, each, "searches") for each in event.get("searches", ())]
     for each in event.get("code", ()):
         code = from_plain(Code, each, "code")
         key = (code.row, code.arch)
@@ -153,6 +156,7 @@ def _report(state: _State) -> Report:
         numerics=tuple(state.numerics),
         code=tuple(state.code.values()),
         latency=tuple(state.latency),
+        searches=tuple(state.searches),
         history=tuple(from_plain(History, each, "history") for each in head["history"]),
     )
 

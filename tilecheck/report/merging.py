@@ -29,6 +29,7 @@ def merge(reports: Sequence[Report]) -> Report:
         numerics=_all(reports, "numerics"),
         code=_all(reports, "code"),
         latency=_all(reports, "latency"),
+        searches=_all(reports, "searches"),
         history=tuple(_history(reports)),
     )
 

@@ -196,6 +196,17 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Search:
+    """A search for schedules; text: what came of it, for people."""
+
+    test: str
+    kernel: str
+    case: str
+    text: str
+    run: int = 0
+
+
+@dataclass(frozen=True)
 class Stored:
     """A row in a file of stored times."""
 
@@ -228,4 +239,5 @@ class Report:
     numerics: tuple[Numerics, ...] = ()
     code: tuple[Code, ...] = ()
     latency: tuple[Latency, ...] = ()
+    searches: tuple[Search, ...] = ()
     history: tuple[History, ...] = ()

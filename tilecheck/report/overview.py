@@ -16,6 +16,7 @@ from tilecheck.report.model import (
     Latency,
     Numerics,
     Report,
+    Search,
     Stored,
     Test,
 )
@@ -48,6 +49,7 @@ class KernelView:
     schedules: tuple[Numerics, ...]
     code: tuple[Code, ...]
     latency: tuple[Latency, ...]
+    searches: tuple[Search, ...]
     history: Mapping[str, Mapping[str, tuple[Stored, ...]]]
 
     @property
@@ -158,6 +160,7 @@ def kernels(report: Report) -> list[KernelView]:
             schedules=tuple(_worst_first(filter(_scheduled, numerics))),
             code=tuple(each for each in report.code if each.kernel == name),
             latency=tuple(each for each in report.latency if each.kernel == name),
+            searches=tuple(each for each in report.searches if each.kernel == name),
             history={gpu: rows for gpu, rows in history.items() if rows},
         )
         if view.tests or view.numerics or view.schedules or view.code or view.latency:

@@ -15,6 +15,7 @@ from tilecheck.report.model import (
     Numerics,
     Report,
     Run,
+    Search,
     Section,
     Stored,
     Test,
@@ -238,6 +239,9 @@ def whole_report() -> Report:
         numerics=tuple(numerics),
         code=tuple(each for name in names[1:] for each in code_of(name)),
         latency=tuple(latency_of("matmul")),
+        searches=(
+            Search("tests/test_autotune.py::test_search[matmul]", "matmul", "mat-model-fp16", "24 tried"),
+        ),
         history=(History(GPU, tuple(stored)),),
     )
 
@@ -281,6 +285,7 @@ def hostile(report: Report) -> Report:
         kernels=(Kernel(kernel.name, HOSTILE, cases), *report.kernels),
         tests=(*report.tests, bad, replace(bad, id=f"{bad.id}2", outcome="skipped")),
         latency=(*report.latency, latency),
+        searches=(Search(HOSTILE, "matmul", HOSTILE, HOSTILE),),
         code=(*report.code, replace(code, kernel="matmul"), replace(code, kernel="matmul", error=HOSTILE)),
         numerics=(*report.numerics, numerics, replace(numerics, section="schedules", schedule=HOSTILE)),
         history=(replace(report.history[0], gpu=HOSTILE, rows=(*report.history[0].rows, stored)),),

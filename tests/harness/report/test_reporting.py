@@ -82,6 +82,7 @@ testpaths = tests
 tilecheck_specs = my_kernels
 markers =
     debugging: tools
+    autotune: search
 """
 
 
@@ -196,6 +197,10 @@ def test_sections_go_by_marker_and_by_what_a_test_asks_for(project: pytest.Pytes
                 @pytest.mark.debugging
                 def test_tool(): assert False, "no tool"
 
+                @pytest.mark.autotune
+                def test_search(kernel_case, record_property):
+                    record_property("tilecheck-tuned", "24 tried")
+
                 @pytest.mark.correctness
                 def test_legal(grid_case): pass
 
@@ -207,6 +212,7 @@ def test_sections_go_by_marker_and_by_what_a_test_asks_for(project: pytest.Pytes
     report = report_of(project)
     assert states(report)["debugging"] == "failed"
     assert {test.id.rpartition("::")[2]: test.section for test in report.tests}["test_plain"] == "other"
+    assert ("row_scale", "one-fp16", "24 tried") in [(s.kernel, s.case, s.text) for s in report.searches]
     (tool,) = [test for test in report.tests if test.id.endswith("test_tool")]
     assert "no tool" in tool.message
     assert tool.repeat.startswith('pytest "tests/test_more.py::test_tool"')
