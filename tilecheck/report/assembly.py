@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from tilecheck.report.codec import WrongForm, from_plain
 from tilecheck.report.journal import Event
 from tilecheck.report.model import (
+    BAD,
+    DIED,
     SCHEMA,
     SECTIONS,
     Code,
@@ -19,9 +21,6 @@ from tilecheck.report.model import (
     Section,
     Test,
 )
-
-DIED = "the process died"
-"""How a run ended that did not say so."""
 
 _WORST = {name: i for i, name in enumerate(("crashed", "failed", "error", "xpassed", "xfailed", "skipped"))}
 
@@ -80,7 +79,9 @@ def _take(state: _State, event: Event) -> None:
 def _phase(state: _State, event: Event) -> None:
     test = from_plain(Test, event["test"], "test")
     if event["when"] != "setup" or test.outcome != "passed":
-        state.running.pop(test.id, None)
+        begun = state.running.pop(test.id, state.at)
+        if not test.seconds and test.outcome in BAD:  # told by someone else, as its process has died
+            test = replace(test, seconds=state.at - begun)
     before = state.tests.get(test.id)
     state.tests[test.id] = test if before is None else _joined(before, test)
     state.numerics += [from_plain(Numerics, each, "numerics") for each in event.get("numerics", ())]

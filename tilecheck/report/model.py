@@ -31,6 +31,10 @@ BAD = ("failed", "error", "crashed")
 """Outcomes of which one makes a section fail."""
 
 
+DIED = "the process died"
+"""How a run ended that did not say so."""
+
+
 @dataclass(frozen=True)
 class Section:
     """seconds: of its tests, added up over workers; of "environment", until all tests were collected.

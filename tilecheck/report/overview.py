@@ -9,6 +9,7 @@ from tilecheck.dtypes import DTYPES
 from tilecheck.progress import duration
 from tilecheck.report.model import (
     BAD,
+    DIED,
     OUTCOMES,
     SECTIONS,
     Code,
@@ -104,8 +105,7 @@ def headline(report: Report) -> Headline:
     total = sum(found.values())
     bad = sum(found.get(name, 0) for name in BAD)
     if broken := [run.ended for run in report.runs if run.ended != "complete"]:
-        more = f" after {total:,} tests, {bad:,} of which failed" if total else ""
-        return Headline("failed" if broken[0].startswith("refused") else "crashed", f"{broken[0]}{more}")
+        return _ended_early(broken[0], total, bad)
     if bad:
         return Headline("failed", f"{bad:,} of {total:,} tests failed")
     if not total:
@@ -118,6 +118,15 @@ def headline(report: Report) -> Headline:
         return Headline("skipped", f"all {total:,} tests were skipped")
     simulated = "" if any(run.device == "cuda" for run in report.runs) else ", on the simulator"
     return Headline("passed", f"{ran:,} tests passed{simulated}")
+
+
+def _ended_early(ended: str, total: int, bad: int) -> Headline:
+    if ended.startswith("refused"):
+        return Headline("failed", ended)
+    crashed = ended == DIED or ended.startswith("internal error")
+    state: State = "crashed" if crashed else "failed" if bad else "incomplete"
+    after = f" after {total:,} tests, {bad:,} of which failed" if total else ""
+    return Headline(state, f"ended early{after}: {ended}")
 
 
 def sections(report: Report) -> list[SectionView]:

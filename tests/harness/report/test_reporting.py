@@ -16,6 +16,7 @@ from tilecheck import conformance, environment, launch  # noqa: F401
 from tilecheck.environment import Machine
 from tilecheck.report import folder, page
 from tilecheck.report.model import Report
+from tilecheck.report.overview import headline, sections
 
 # Nor can these be loaded twice.
 for name in ("jinja2", "matplotlib.figure", "matplotlib.backends.backend_svg"):
@@ -141,8 +142,6 @@ def report_of(project: pytest.Pytester) -> Report:
 
 
 def states(report: Report) -> dict[str, str]:
-    from tilecheck.report.overview import sections
-
     return {view.name: view.state for view in sections(report)}
 
 
@@ -230,6 +229,7 @@ def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
     assert len(report.numerics) == 4
     assert states(report)["correctness"] == "failed"
     (dead,) = [test for test in report.tests if test.id.endswith("test_dead")]
+    assert dead.seconds > 0
     assert "the process died at once" in dead.message
     planned = {section.name: section.planned for section in report.runs[0].sections}
     assert (planned["correctness"], planned["other"]) == (5, 1)
@@ -277,7 +277,8 @@ def test_run_that_is_stopped(project: pytest.Pytester, module: str, ended: str) 
 def test_run_that_stops_at_the_first_failure(project: pytest.Pytester) -> None:
     run(project, "-x")
     report = report_of(project)
-    assert report.runs[0].ended == "stopping after 1 failures"
+    assert headline(report).state == "failed"
+    assert headline(report).words == "ended early after 3 tests, 1 of which failed: stopping after 1 failures"
     assert len(report.tests) == 3
 
 

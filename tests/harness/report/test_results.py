@@ -114,7 +114,7 @@ def test_run_that_died_is_made_of_what_it_wrote(tmp_path: Path) -> None:
     found = folder.read(tmp_path)
     assert found == assemble(journal.events)
     assert {test.id: test.outcome for test in found.tests} == {one.id: "passed", two.id: "crashed"}
-    assert headline(found).words == "the process died after 2 tests, 1 of which failed"
+    assert headline(found).words == "ended early after 2 tests, 1 of which failed: the process died"
     assert {view.name: view.state for view in sections(found)}["correctness"] == "crashed"
 
 
