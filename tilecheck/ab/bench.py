@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from tilecheck.precompile import Job, precompile
+from tilecheck.progress import Progress
 from tilecheck.project import Project, find_project
 from tilecheck.spec import Case, KernelSpec
 
@@ -62,8 +63,13 @@ class GpuBench:
     def prepare(self, rows: Sequence[str]) -> dict[str, str]:
         jobs = {Job(self._rows[row][0].name, self._rows[row][1].id): row for row in rows}
         arch, target = self._device.arch.name, self._device.target
-        done = precompile(self._project.spec_names, list(jobs), arch, target)
-        return {jobs[job]: error for job, error in done if error is not None}
+        errors = {}
+        with Progress("compiling", len(jobs), "kernel") as progress:
+            for job, error in precompile(self._project.spec_names, list(jobs), arch, target):
+                progress.step(jobs[job])
+                if error is not None:
+                    errors[jobs[job]] = error
+        return errors
 
     def check(self, row: str) -> str | None:
         from tilecheck.conformance import Mismatch, check

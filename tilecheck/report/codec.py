@@ -99,7 +99,7 @@ def _read_plain(kind: type, value: Any, place: str) -> Any:
     if kind is float:
         if isinstance(value, str) and value in _SPECIAL:
             return _SPECIAL[value]
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**1000:
             return float(value)
     elif isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value

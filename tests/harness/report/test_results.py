@@ -46,6 +46,7 @@ def edit(content: Any, place: str, value: Any) -> None:
     [
         ("schema", 2, "has schema 2, and this tilecheck reads 1"),
         ("tests.3.seconds", "long", 'the whole: tests[3]: seconds is "long", no number'),
+        ("tests.3.seconds", 10**400, "the whole: tests[3]: seconds is 1000"),
         ("tests.3.outcome", None, "the whole: tests[3]: outcome is null, no string"),
         ("tests.3.color", "red", "the whole: tests[3]: 'color' unknown"),
         ("numerics.0.empirical", 1, "the whole: numerics[0]: empirical is 1, no truth value"),
