@@ -7,6 +7,7 @@ import json
 import textwrap
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tilecheck.plugin.checking import records
 from tilecheck.plugin.codechecking import FACTS, code_records
 from tilecheck.plugin.latency import latency_records
 from tilecheck.plugin.options import option, spelling
+from tilecheck.plugin.repeat import from_here, repeat_command, test_command
 from tilecheck.plugin.reportplaces import Place, place_of, section_of
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.runwords import head_of, rows_by_test_id
@@ -25,7 +27,7 @@ from tilecheck.plugin.selection import active, selection
 from tilecheck.report import folder as files
 from tilecheck.report.assembly import assemble, section_of_file
 from tilecheck.report.journal import Journal
-from tilecheck.report.model import SECTIONS, Code, Latency, Numerics, Search, Test
+from tilecheck.report.model import DIED, SECTIONS, Code, Latency, Numerics, Search, Test
 from tilecheck.report.watch import Watcher
 
 _SHORT = 0.05
@@ -72,7 +74,8 @@ class Reporter:
         self._written = False
         self._headed = False
         self._rows: Mapping[str, tuple[str, str]] = {}
-        self._sections: dict[str, str] = {}
+        self._places: dict[str, Place] = {}
+        self._planned = False
 
     # The run
 
@@ -89,16 +92,33 @@ class Reporter:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.items or not _distributed(self._config):
+            self._places = {item.nodeid: place for item in session.items if (place := place_of(item))}
             self._plan([section_of(item) for item in session.items])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
-        if not self._sections:
-            self._sections = {id: section_of_file(id) for id in ids}
-            self._plan(self._sections.values())
+        if not self._planned:  # each worker collects the same
+            self._planned = True
+            self._plan(map(section_of_file, ids))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._add("begin", test=nodeid)
+        # As it would be told if nothing more came of it.
+        place = self._places.get(nodeid) or self._place_by_id(nodeid)
+        command = test_command if place.section == "codegen" else repeat_command
+        self._add(
+            "begin",
+            test=Test(
+                id=nodeid,
+                section=place.section,
+                outcome="crashed",
+                seconds=0.0,
+                kernel=place.kernel,
+                case=place.case,
+                schedule=place.schedule,
+                message=f"{DIED} while this test was under way",
+                repeat=command(self._config, nodeid),
+            ),
+        )
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         outcome = _outcome(report)
@@ -118,7 +138,9 @@ class Reporter:
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             place = Place(section_of_file(report.nodeid))
-            self._add("phase", when="collect", test=self._test(report, "error", place))
+            test = self._test(report, "error", place)
+            file = from_here(self._config, report.nodeid.partition("::")[0])
+            self._add("phase", when="collect", test=replace(test, repeat=f'pytest "{file}" --collect-only'))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         self._ended = "interrupted" if excinfo.errisinstance(KeyboardInterrupt) else str(excinfo.value)

@@ -30,7 +30,7 @@ class Place:
 
 
 def place_of(report: Any) -> Place | None:
-    """The place of a report's test; None for one of a process that died."""
+    """The place of a test, or of the test of a report; None for one of a process that died."""
     for name, value in getattr(report, "user_properties", ()):
         if name == PLACE:
             return Place(**json.loads(value))

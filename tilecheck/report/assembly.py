@@ -31,7 +31,7 @@ class _State:
     at: float = 0.0
     collected: float | None = None
     planned: dict[str, int] = field(default_factory=dict)
-    running: dict[str, float] = field(default_factory=dict)
+    running: dict[str, tuple[float, Test]] = field(default_factory=dict)
     tests: dict[str, Test] = field(default_factory=dict)
     numerics: list[Numerics] = field(default_factory=list)
     code: dict[tuple[str, str], Code] = field(default_factory=dict)
@@ -53,8 +53,8 @@ def assemble(events: Iterable[Event]) -> Report:
     if not state.head:
         raise WrongForm("the run did not get as far as saying what it is")
     if state.ended == DIED:
-        for id in state.running:
-            _crashed(state, id)
+        for begun, test in state.running.values():
+            _crashed(state, begun, test)
     return _report(state)
 
 
@@ -67,7 +67,8 @@ def _take(state: _State, event: Event) -> None:
         state.collected = float(event["at"])
         state.planned = {str(name): int(count) for name, count in event["sections"].items()}
     elif kind == "begin":
-        state.running[event["test"]] = float(event["at"])
+        test = from_plain(Test, event["test"], "test")
+        state.running[test.id] = float(event["at"]), test
     elif kind == "phase":
         _phase(state, event)
     elif kind == "note":
@@ -79,7 +80,7 @@ def _take(state: _State, event: Event) -> None:
 def _phase(state: _State, event: Event) -> None:
     test = from_plain(Test, event["test"], "test")
     if event["when"] != "setup" or test.outcome != "passed":
-        begun = state.running.pop(test.id, state.at)
+        begun, _ = state.running.pop(test.id, (state.at, test))
         if not test.seconds and test.outcome in BAD:  # told by someone else, as its process has died
             test = replace(test, seconds=state.at - begun)
     before = state.tests.get(test.id)
@@ -122,12 +123,10 @@ def _joined_code(before: Code, after: Code) -> Code:
     )
 
 
-def _crashed(state: _State, id: str) -> None:
-    message = f"{DIED} while this test was under way"
-    section = section_of_file(id)
-    before = state.tests.get(id) or Test(id, section, "crashed", 0.0)
-    took = state.at - state.running[id]
-    state.tests[id] = replace(before, outcome="crashed", message=message, seconds=before.seconds + took)
+def _crashed(state: _State, begun: float, test: Test) -> None:
+    before = state.tests.get(test.id)
+    took = state.at - begun
+    state.tests[test.id] = replace(test, seconds=took if before is None else before.seconds + took)
 
 
 def section_of_file(id: str) -> str:

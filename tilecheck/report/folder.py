@@ -97,10 +97,10 @@ def read(path: Path) -> Report:
         raise ReportError(f"{show(file)} is no report: {error}") from error
 
 
-def read_journal(folder: Path) -> Report:
-    """The report of a run that died.  Raises ReportError."""
+def read_journal(folder: Path, died: float = 0.0) -> Report:
+    """The report of a run that died, so many seconds after its start.  Raises ReportError."""
     try:
-        return assemble(read_events(folder))
+        return assemble([*read_events(folder), {"event": "death", "at": died}])
     except (OSError, WrongForm) as error:
         raise ReportError(f"{show(folder / JOURNAL)}: {error}") from error
 

@@ -4,10 +4,11 @@ Events, by `event`; each has `at`, seconds since the start:
 
 head    what the run is: `tilecheck`, `project`, `run`, `kernels`, `history`, as in the model
 plan    tests selected, by section: `sections`
-begin   a test starts: `test`, its id
+begin   a test starts: `test`, as in the model if nothing more should come of it
 phase   a phase of a test has ended: `test` as in the model, `when`, and its records: `numerics`, `code`,
         `latency`, `searches`
 note    `text`, for the run's notes
+death   somebody else saw that the run is dead
 end     the run ended: `exit`, and `ended` in words
 """
 

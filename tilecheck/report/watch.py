@@ -8,6 +8,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,10 +38,13 @@ class Watcher:
 
 
 def main(folder: Path, parent: int) -> None:
+    start = time.monotonic()
     if _outlives(parent):
+        took = time.monotonic() - start
+
         from tilecheck.report.folder import read_journal, write
 
-        write(read_journal(folder), folder)
+        write(read_journal(folder, took), folder)
 
 
 def _outlives(parent: int) -> bool:

@@ -253,6 +253,8 @@ def test_run_that_is_killed_leaves_a_report(project: pytest.Pytester) -> None:
     report = report_of(project)
     assert report.runs[0].ended == "the process died"
     assert outcomes(report)["test_kill"] == "crashed"
+    (killed,) = [test for test in report.tests if test.outcome == "crashed"]
+    assert killed.repeat == 'pytest "tests/test_zz.py::test_kill" --device=simulator --seed=0'
     assert outcomes(report)["test_output[row-scale-one-fp16]"] == "passed"
     assert states(report)["correctness"] == "failed"
     assert states(report)["other"] == "crashed"
@@ -299,6 +301,7 @@ def test_module_that_cannot_be_imported(project: pytest.Pytester) -> None:
     (broken,) = report.tests
     assert (broken.section, broken.outcome) == ("codegen", "error")
     assert "not_there" in broken.message
+    assert broken.repeat == 'pytest "tests/test_codegen.py" --collect-only'
 
 
 def test_refused_run_says_why(project: pytest.Pytester) -> None:

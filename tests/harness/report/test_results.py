@@ -106,15 +106,16 @@ def test_run_that_died_is_made_of_what_it_wrote(tmp_path: Path) -> None:
     one, two = rows_of("matmul")[:2]
     journal.add("head", 0.5, **head)
     journal.add("plan", 1.0, sections={"correctness": 3})
-    journal.add("begin", 1.0, test=one.id)
+    journal.add("begin", 1.0, test=replace(one, outcome="crashed"))
     journal.add("phase", 2.0, test=one, when="call")
-    journal.add("begin", 2.0, test=two.id)
+    journal.add("begin", 2.0, test=replace(two, outcome="crashed", repeat="again"))
     journal.close()
     with (tmp_path / FILE).open("a") as file:
         file.write('{"event": "phase", "at": 3, "te')
     found = folder.read(tmp_path)
     assert found == assemble(journal.events)
     assert {test.id: test.outcome for test in found.tests} == {one.id: "passed", two.id: "crashed"}
+    assert found.tests[1].repeat == "again"
     assert headline(found).words == "ended early after 2 tests, 1 of which failed: the process died"
     assert {view.name: view.state for view in sections(found)}["correctness"] == "crashed"
 
