@@ -6,6 +6,7 @@ Only the process that the user started does; xdist's workers hand on their resul
 import json
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -25,9 +26,9 @@ from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.runwords import head_of, rows_by_test_id
 from tilecheck.plugin.selection import active, selection
 from tilecheck.report import folder as files
-from tilecheck.report.assembly import assemble, section_of_file
+from tilecheck.report.assembly import assemble, function_of, section_of_file
 from tilecheck.report.journal import Journal
-from tilecheck.report.model import DIED, SECTIONS, Code, Latency, Numerics, Search, Test
+from tilecheck.report.model import DIED, Code, Latency, Numerics, Search, Test
 from tilecheck.report.watch import Watcher
 
 _SHORT = 0.05
@@ -93,13 +94,16 @@ class Reporter:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.items or not _distributed(self._config):
             self._places = {item.nodeid: place for item in session.items if (place := place_of(item))}
-            self._plan([section_of(item) for item in session.items])
+            self._plan(
+                [item.nodeid for item in session.items],
+                {function_of(item.nodeid): section_of(item) for item in session.items},
+            )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
         if not self._planned:  # each worker collects the same
             self._planned = True
-            self._plan(map(section_of_file, ids))
+            self._plan(ids, {})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         # As it would be told if nothing more came of it.
@@ -173,9 +177,8 @@ class Reporter:
             self._rows = rows_by_test_id(self._config)
             self._add("head", **head_of(self._config, self._started))
 
-    def _plan(self, sections: Iterable[str]) -> None:
-        sections = list(sections)
-        self._add("plan", sections={name: sections.count(name) for name in SECTIONS[1:]})
+    def _plan(self, ids: Iterable[str], sections: Mapping[str, str]) -> None:
+        self._add("plan", functions=dict(Counter(map(function_of, ids))), sections=sections)
 
     def _add(self, event: str, **values: Any) -> None:
         if not self._written:

@@ -1,5 +1,6 @@
 """A report out of the events of a run. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,7 @@ class _State:
     at: float = 0.0
     collected: float | None = None
     planned: dict[str, int] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
     running: dict[str, tuple[float, Test]] = field(default_factory=dict)
     tests: dict[str, Test] = field(default_factory=dict)
     numerics: list[Numerics] = field(default_factory=list)
@@ -65,7 +67,8 @@ def _take(state: _State, event: Event) -> None:
         state.head = event
     elif kind == "plan":
         state.collected = float(event["at"])
-        state.planned = {str(name): int(count) for name, count in event["sections"].items()}
+        state.planned = {str(name): int(count) for name, count in event["functions"].items()}
+        state.sections = {str(name): str(section) for name, section in event["sections"].items()}
     elif kind == "begin":
         test = from_plain(Test, event["test"], "test")
         state.running[test.id] = float(event["at"]), test
@@ -129,6 +132,11 @@ def _crashed(state: _State, begun: float, test: Test) -> None:
     state.tests[test.id] = replace(test, seconds=took if before is None else before.seconds + took)
 
 
+def function_of(id: str) -> str:
+    """The function of a test, without the row."""
+    return id.partition("[")[0]
+
+
 def section_of_file(id: str) -> str:
     """The section that the name of a test's file tells, where nothing else does."""
     stem = id.partition("::")[0].replace("\\", "/").rpartition("/")[2].removesuffix(".py")
@@ -163,6 +171,16 @@ def _report(state: _State) -> Report:
 
 def _sections(state: _State) -> Iterable[Section]:
     yield Section("environment", state.at if state.collected is None else state.collected)
+    planned = _planned(state)
     for name in SECTIONS[1:]:
         took = sum(test.seconds for test in state.tests.values() if test.section == name)
-        yield Section(name, took, None if state.collected is None else state.planned.get(name, 0))
+        yield Section(name, took, None if state.collected is None else planned[name])
+
+
+def _planned(state: _State) -> Counter[str]:
+    """Tests that were selected, by section. Where workers collected, it shows in what came of a function."""
+    learned = {function_of(test.id): test.section for test in state.tests.values()} | state.sections
+    planned: Counter[str] = Counter()
+    for function, count in state.planned.items():
+        planned[learned.get(function) or section_of_file(function)] += count
+    return planned

@@ -218,21 +218,26 @@ def test_sections_go_by_marker_and_by_what_a_test_asks_for(project: pytest.Pytes
 
 
 def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
-    project.makepyfile(**{"tests/test_dead": "import os\ndef test_dead(): os._exit(3)"})
+    project.makepyfile(
+        **{
+            "tests/test_dead": "import os\ndef test_dead(): os._exit(3)",
+            "tests/test_own": "import pytest\n@pytest.mark.correctness\ndef test_property(): pass",
+        }
+    )
     run_apart(project, "-p", "xdist", "-n", "2")
     report = report_of(project)
     found = outcomes(report)
     assert found["test_output[row-scale-wrong-fp16]"] == "failed"
     assert found["test_output[big-model-fp16]"] == "skipped"
     assert found["test_dead"] == "failed"
-    assert len(found) == 6
+    assert len(found) == 7
     assert len(report.numerics) == 4
     assert states(report)["correctness"] == "failed"
     (dead,) = [test for test in report.tests if test.id.endswith("test_dead")]
     assert dead.seconds > 0
     assert "the process died at once" in dead.message
     planned = {section.name: section.planned for section in report.runs[0].sections}
-    assert (planned["correctness"], planned["other"]) == (5, 1)
+    assert (planned["correctness"], planned["other"]) == (6, 1)
 
 
 def wait_for(path: Path, seconds: float = 60) -> None:

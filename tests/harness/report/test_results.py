@@ -13,7 +13,7 @@ import pytest
 from tests.harness.report.examples import rows_of, run_of, whole_report
 from tilecheck.cli import main
 from tilecheck.report import folder
-from tilecheck.report.assembly import assemble
+from tilecheck.report.assembly import assemble, function_of
 from tilecheck.report.codec import to_json
 from tilecheck.report.journal import FILE, Journal
 from tilecheck.report.merging import merge
@@ -105,7 +105,7 @@ def test_run_that_died_is_made_of_what_it_wrote(tmp_path: Path) -> None:
     head = {"tilecheck": "0", "project": "p", "run": run_of(), "kernels": [], "history": []}
     one, two = rows_of("matmul")[:2]
     journal.add("head", 0.5, **head)
-    journal.add("plan", 1.0, sections={"correctness": 3})
+    journal.add("plan", 1.0, functions={function_of(one.id): 3}, sections={})
     journal.add("begin", 1.0, test=replace(one, outcome="crashed"))
     journal.add("phase", 2.0, test=one, when="call")
     journal.add("begin", 2.0, test=replace(two, outcome="crashed", repeat="again"))
