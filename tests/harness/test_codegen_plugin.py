@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import tilecheck
+from tests.harness.report import preload
 
 # What the project's conftest replaces has to be what pytester's runs see: see test_plugin.py.
 from tilecheck import codegen, environment, launch, program  # noqa: F401
 from tilecheck.arches import ARCHES
 from tilecheck.codegen import store
 from tilecheck.environment import Machine
+from tilecheck.report import folder
 
 SPECS = """
 from tilecheck.landmarks import present
@@ -594,10 +596,7 @@ def test_without_specs_tests_say_so(project: Project) -> None:
 
 
 def test_report_has_facts_landmarks_and_changes_of_each_row(project: Project) -> None:
-    pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib.figure")
-    from tilecheck.report import folder
-
+    preload.needed()
     project.run_all("--update-facts")
     project.compiler(
         rows={"matmul-small-sm_80": {"registers": 255}, "copy-any-sm_100a": {"error": "no such type"}}

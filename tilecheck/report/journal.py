@@ -3,7 +3,7 @@
 Events, by `event`; each has `at`, seconds since the start:
 
 head    what the run is: `tilecheck`, `project`, `run`, `kernels`, `history`, as in the model
-plan    how many tests were selected of each function: `functions`; and the section of each, if known: `sections`
+plan    how many tests were selected of each function: `functions`; of known ones the section: `sections`
 begin   a test starts: `test`, as in the model if nothing more should come of it
 phase   a phase of a test has ended: `test` as in the model, `when`, and its records: `numerics`, `code`,
         `latency`, `searches`

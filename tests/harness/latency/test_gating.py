@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import tilecheck
+from tests.harness.report import preload
 
 # pytester drops the modules that only its runs import; see tests/harness/test_plugin.py.
 from tilecheck import bench, conformance, environment, launch, precompile  # noqa: F401
@@ -22,6 +23,7 @@ from tilecheck.baselines import read_run, write_next
 from tilecheck.environment import Machine
 from tilecheck.plugin import latency
 from tilecheck.promotion import merge, objections
+from tilecheck.report import folder as report_folder
 from tilecheck.timing import Samples, TimingError
 
 H200 = Machine(
@@ -814,13 +816,10 @@ class TestCompleteness:
 def test_report_has_times_band_verdict_and_what_was_stored(
     project: pytest.Pytester, gpu: FakeGpu, baseline: Path
 ) -> None:
-    pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib.figure")
-    from tilecheck.report import folder
-
+    preload.needed()
     gpu.factor = {TAIL: 1.08}
     compared(project, "--report=out", "-p", "no:cacheprovider")
-    found = folder.read(project.path / "out")
+    found = report_folder.read(project.path / "out")
     rows = {row.row: row for row in found.latency}
     assert set(rows) == set(ROWS)
     slow = rows[TAIL]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.report import preload
 from tests.harness.report.examples import hostile, whole_report
 
-pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
+preload.needed()
 webdriver: Any = pytest.importorskip("selenium.webdriver")
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

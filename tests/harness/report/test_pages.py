@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.harness.report import preload
 from tests.harness.report.examples import GPU, hostile, run_of, whole_report
 from tilecheck.report.model import Report
 from tilecheck.report.summary import summary
 
 
 def page_of(report: Report) -> str:
-    pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
+    preload.needed()
     from tilecheck.report.page import page
 
     return page(report)

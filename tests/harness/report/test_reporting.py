@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilecheck
+from tests.harness.report import preload
 
 # What the project's conftest replaces has to be what pytester's runs see: see test_plugin.py.
 from tilecheck import conformance, environment, launch  # noqa: F401
@@ -18,9 +19,7 @@ from tilecheck.report import folder, page
 from tilecheck.report.model import Report
 from tilecheck.report.overview import headline, sections
 
-# Nor can these be loaded twice.
-for name in ("jinja2", "matplotlib.figure", "matplotlib.backends.backend_svg"):
-    pytest.importorskip(name)
+preload.needed()
 
 BARE = Machine(torch="2.13.0+cpu", no_driver="NVML: Driver Not Loaded")
 

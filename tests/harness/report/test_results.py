@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.report import preload
 from tests.harness.report.examples import rows_of, run_of, whole_report
 from tilecheck.cli import main
 from tilecheck.report import folder
@@ -122,8 +123,7 @@ def test_run_that_died_is_made_of_what_it_wrote(tmp_path: Path) -> None:
 
 class TestCommand:
     def run(self, capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str]:
-        pytest.importorskip("jinja2")
-        pytest.importorskip("matplotlib")
+        preload.needed()
         code = main(["report", *map(str, arguments)])
         return code, capsys.readouterr().err
 
