@@ -70,8 +70,9 @@ class Page:
         return self._browser.execute_script(f"return {script}", *arguments)
 
     def click(self, selector: str) -> None:
-        # By the script: a real click would first scroll, and a bar that stays may lie above.
-        self.js("document.querySelector(arguments[0]).click()", selector)
+        found = self._browser.find_element("css selector", selector)
+        self.js("arguments[0].scrollIntoView({block: 'center'})", found)
+        found.click()
 
     def head(self, table: str, column: str) -> str:
         """A selector of the button that sorts a table by a column."""
@@ -93,13 +94,12 @@ class Page:
 
     def filter(self, table: str, text: str) -> str:
         """Types into the filter of a table; what is said beside it."""
-        said: str = self.js(
-            "(() => { const input = document.querySelector(`input[aria-label='Filter ${arguments[0]}']`);"
-            "input.value = arguments[1]; input.dispatchEvent(new Event('input'));"
-            "return input.nextElementSibling.textContent; })()",
-            table,
-            text,
-        )
+        from selenium.webdriver.common.keys import Keys
+
+        field = self._browser.find_element("css selector", f"input[aria-label='Filter {table}']")
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(Keys.BACKSPACE, text)
+        said: str = self.js("arguments[0].nextElementSibling.textContent", field)
         return said
 
     def errors(self) -> list[str]:
