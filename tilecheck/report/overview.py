@@ -113,11 +113,14 @@ def headline(report: Report) -> Headline:
     if any(run.exit not in (0, None) for run in report.runs):
         codes = ", ".join(str(run.exit) for run in report.runs if run.exit)
         return Headline("failed", f"no test failed, and pytest ended with exit code {codes}")
-    ran = total - found.get("skipped", 0)
-    if not ran:
+    if found.get("skipped") == total:
         return Headline("skipped", f"all {total:,} tests were skipped")
+    others = {name: n for name, n in found.items() if name in ("xfailed", "xpassed")}
+    passed = found.get("passed", 0)
+    told = f"{passed:,} {'test' if passed == 1 else 'tests'} passed"
+    words = ", ".join(filter(None, (told, in_words(others))))
     simulated = "" if any(run.device == "cuda" for run in report.runs) else ", on the simulator"
-    return Headline("passed", f"{ran:,} tests passed{simulated}")
+    return Headline("passed", f"{words}{simulated}")
 
 
 def _ended_early(ended: str, total: int, bad: int) -> Headline:

@@ -96,6 +96,25 @@ def test_merged_runs_keep_their_own(report: Report) -> None:
     assert headline(both).words == "1 of 38 tests failed"
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "code", "state", "words"),
+    [
+        (["passed", "passed", "skipped"], 0, "passed", "2 tests passed, on the simulator"),
+        (["passed", "xfailed"], 0, "passed", "1 test passed, 1 failed as expected, on the simulator"),
+        (["skipped", "skipped"], 0, "skipped", "all 2 tests were skipped"),
+        (["passed", "error", "failed"], 1, "failed", "2 of 3 tests failed"),
+        (["passed"], 3, "failed", "no test failed, and pytest ended with exit code 3"),
+        ([], 5, "not run", "nothing was run"),
+    ],
+)
+def test_whole_report_in_one_line(
+    report: Report, outcomes: list[str], code: int, state: str, words: str
+) -> None:
+    tests = tuple(replace(report.tests[i], outcome=outcome) for i, outcome in enumerate(outcomes))
+    line = headline(replace(report, runs=(run_of(exit=code),), tests=tests))
+    assert (line.state, line.words) == (state, words)
+
+
 def test_one_run_is_not_merged_with_itself(report: Report) -> None:
     with pytest.raises(ValueError, match="is there twice"):
         merge([report, report])
