@@ -1,0 +1,137 @@
+"""Which tuned schedule a case uses: its own, else that of the nearest shape; none where none fits.
+
+An entry counts for its GPU model, element type and flags only. Where no GPU is at hand (the simulator, code for
+a named architecture) all models of the architecture count, in the order of their names. What is out of date, or
+what `legal` refuses, is never used in silence: it is warned of, once, and the author's default is used.
+
+Imports neither torch nor TileLang.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tilecheck.arches import Arch
+from tilecheck.tuning.source import source_file, source_hash
+from tilecheck.tuning.winners import FILE, Winner, read_winners
+
+if TYPE_CHECKING:
+    from tilecheck.spec import Case, KernelSpec
+
+NEAR = 1.0
+"""How far a size may be from that of an entry: factors of two."""
+
+
+class UnusedSchedule(UserWarning):
+    """A tuned schedule that is not used, and why."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tuned schedule for a case.  how: its own entry, or that of the nearest shape."""
+
+    schedule: Any
+    winner: Winner
+    how: Literal["exact", "nearest"]
+
+
+_path: Path | None = None
+
+
+def use_file(path: Path | None) -> None:
+    """Schedules come from `path` from now on (the ini option `tilecheck_schedules`), whatever the kernel; None:
+    from schedules.json beside the module of its program.
+    """
+    global _path
+    _path = path
+
+
+def winners_file(spec: "KernelSpec") -> Path | None:
+    """Where the schedules of `spec` are, or would be; None where its module has no file."""
+    if _path is not None:
+        return _path
+    module = source_file(spec.program)
+    return None if module is None else module.with_name(FILE)
+
+
+def tuned_schedule(spec: "KernelSpec", case: "Case", target: Arch) -> Any:
+    """The tuned schedule of `case` on `target`; None: there is none. Raises WinnersError for a spoilt file."""
+    found = choose(spec, case, target)
+    return None if found is None else found.schedule
+
+
+def choose(spec: "KernelSpec", case: "Case", target: Arch) -> Choice | None:
+    """The tuned schedule of `case` on `target`, with where it is from."""
+    path = winners_file(spec)
+    if path is None or not (winners := read_winners(path)):
+        return None
+    entries = [w for w in winners if w.kernel == spec.name and w.arch == target.name]
+    if target.gpu:
+        entries = [w for w in entries if w.gpu == target.gpu]
+    for winner in _by_distance(entries, case):
+        if (reason := unusable(spec, case, target, winner)) is None:
+            how: Literal["exact", "nearest"] = "exact" if winner.case == case.id else "nearest"
+            return Choice(_schedule(spec, case, target, winner), winner, how)
+        if winner.case == case.id or "out of date" in reason:
+            _warn(f"{path}: {winner.place}: not used: {reason}")
+    return None
+
+
+def out_of_date(spec: "KernelSpec", winner: Winner) -> str | None:
+    """Why an entry says nothing of the program as it is now; None: it does."""
+    now = source_hash(spec.program)
+    if now == winner.source:
+        return None
+    return f"out of date: the program's source was {winner.source}, and is {now}; tune again"
+
+
+def unusable(spec: "KernelSpec", case: "Case", target: Arch, winner: Winner) -> str | None:
+    """Why an entry cannot be used for `case`, in one line; None: it can."""
+    if reason := out_of_date(spec, winner):
+        return reason
+    try:
+        spec.check_schedule(_schedule(spec, case, target, winner), case, target)
+    except ValueError as error:
+        return f"refused: {error}"
+    return None
+
+
+def _schedule(spec: "KernelSpec", case: "Case", target: Arch, winner: Winner) -> Any:
+    from tilecheck.tuning.space import schedule_of
+
+    return schedule_of(winner.schedule, spec.own_schedule(case, target))
+
+
+def _by_distance(entries: list[Winner], case: "Case") -> Iterator[Winner]:
+    """Entries of the case's kind that are near, its own first; of equal ones in the order of the file."""
+    reached = []
+    for place, winner in enumerate(entries):
+        if winner.dtype != case.dtype or dict(winner.flags) != dict(case.flags):
+            continue
+        distance = _distance(winner.dims, case.dims)
+        if distance is not None:
+            reached.append((winner.case != case.id, distance, place, winner))
+    return (winner for *_, winner in sorted(reached, key=lambda row: row[:3]))
+
+
+def _distance(a: Any, b: Any) -> float | None:
+    """Sum of the factors of two between two shapes; None where one size is too far, or the dims are others."""
+    if a.keys() != b.keys():
+        return None
+    total = 0.0
+    for name in a:
+        if a[name] == b[name]:
+            continue
+        if min(a[name], b[name]) <= 0 or abs(factor := math.log2(a[name] / b[name])) > NEAR:
+            return None
+        total += abs(factor)
+    return total
+
+
+@lru_cache(maxsize=None)
+def _warn(message: str) -> None:
+    warnings.warn(message, UnusedSchedule, stacklevel=2)
