@@ -23,8 +23,7 @@ class Arch:
         sm_120a have half of it.
     bulk_copy: it has the bulk tensor copy engine (TMA).
     threads_per_sm, blocks_per_sm: that a multiprocessor holds at a time.
-    gpu: model of the GPU at hand, as `gpu_model` spells it; "" for the architecture alone. Schedules are tuned
-        for models.
+    gpu: model of the GPU at hand, as `gpu_model` spells it; "" for the architecture alone.
     """
 
     name: str

@@ -66,8 +66,8 @@ class Grid:
         self.product = int(np.prod(sizes, dtype=np.int64))
         if self.product > LARGEST_PRODUCT:
             raise ValueError(
-                f"kernel {spec.name!r}: the grid has {' x '.join(map(str, sizes))} = {self.product} combinations, "
-                f"more than {LARGEST_PRODUCT}; give its knobs fewer values"
+                f"kernel {spec.name!r}: the grid has {' x '.join(map(str, sizes))} = {self.product} "
+                f"combinations, more than {LARGEST_PRODUCT}; give its knobs fewer values"
             )
 
     def full(self) -> tuple[Variant, ...]:

@@ -328,9 +328,8 @@ class KernelSpec:
             self.case(id)
 
     def schedule_for(self, case: Case, target: Arch) -> Any:
-        """The schedule of `case` on `target` that is used unless a check names another: one that was tuned, if
-        there is one (`tilecheck.tuning.lookup`), else the author's default. None for a kernel without
-        schedules.
+        """The schedule of `case` on `target`, unless a check names another: one that was tuned, if there is
+        one (`tilecheck.tuning.lookup`), else the author's default. None for a kernel without schedules.
         """
         if self.default_schedule is None:
             return None

@@ -7,15 +7,15 @@ What is used of it, and what is not:
 - `jit_compile` and `jit_elaborate`, where `@tilelang.autotune` puts its own: ours ask a compiler in a process
   of its own, which may hang or die, and give it a kernel of ours to benchmark.
 - `get_profiler().do_bench`, by which it benchmarks a kernel: ours checks and times the candidate in a process
-  of its own. AutoTuner's own timeout waits for a thread and leaves it, with the hung kernel on the GPU in front
-  of all that follow, so it is off.
+  of its own. AutoTuner's own timeout waits for a thread and leaves it, with the hung kernel on the GPU in
+  front of all that follow, so it is off.
 - `supply_prog`: without effect on ours, who draws inputs by the spec; but with a callback AutoTuner keeps no
-  results, in memory or on disk. Its keys leave out GPU and CUDA toolchain, its files hold pickles. Ours are in
-  the journal.
+  results, in memory or on disk. Its keys leave out GPU and CUDA toolchain, its files hold pickles. Ours are
+  in the journal.
 - `ref_prog` and `manual_check_prog`: unused (`skip_check`). They compare within one process, with 1 % of the
   elements free to miss.
 - do_bench's backends: unused; times are taken by `tilecheck.timing`.
-- Its progress bars and log (autotuner.log in the current folder), which name no reason for a failure: silenced.
+- Its progress bars and log (autotuner.log in the current folder), which leave reasons out: silenced.
 
 A batch is small, so that budget, interrupt and the best so far are heeded between two.
 """

@@ -1,4 +1,4 @@
-"""Compiles candidates in several processes, and checks and times them in one, which is ended when it hangs."""
+"""Compiles candidates in several processes, checks and times them in one, which is ended when it hangs."""
 
 import queue
 import threading
@@ -70,12 +70,16 @@ class ProcessBench:
         return answer if isinstance(answer, Failure) else None
 
     def facts(self, candidate: Candidate) -> "Facts | Failure":
-        """What the compiler makes of a candidate; threads may ask at the same time."""
-        from tilecheck.codegen import Facts
+        """What the compiler makes of a candidate; threads may ask at the same time. Raises NoToolchain."""
+        from tilecheck.codegen import Facts, NoToolchain
 
         with self._compiler() as child:
             answer = self._ask(child, {"do": "facts", "values": candidate.values}, COMPILE_SECONDS)
-        return answer if isinstance(answer, Failure) else Facts(**answer["facts"])
+        if isinstance(answer, Failure):
+            return answer
+        if "none" in answer:
+            raise NoToolchain(answer["none"])
+        return Facts(**answer["facts"])
 
     def measure(self, candidate: Candidate) -> Timing | Failure:
         """The time of a candidate that is right."""
@@ -90,7 +94,7 @@ class ProcessBench:
     def in_turn(
         self, candidates: Sequence[Candidate], repeats: int, budget: float, seeds: Sequence[int]
     ) -> "tuple[list[dict[str, Timing]], dict[str, Failure]]":
-        """Times of the candidates in turn, as often, by id; and those that are wrong under one of the seeds."""
+        """Times in turn, by id, `repeats` times; and the candidates that are wrong under one of the seeds."""
         request = {
             "do": "in turn",
             "values": {c.id: c.values for c in candidates},

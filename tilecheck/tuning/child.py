@@ -79,7 +79,7 @@ class Child:
 
     def _start(self) -> None:
         read, write = os.pipe()
-        self._said = tempfile.TemporaryFile()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed by `end`
         self._process = subprocess.Popen(
             [*self._command, str(write), self._argument],
             pass_fds=[write],

@@ -16,7 +16,8 @@ _FORM = 1  # of the journal, and of how candidates are checked and timed
 
 @dataclass(frozen=True)
 class Identity:
-    """gpu: model, as `arches.gpu_model` spells it.  dims, flags, dtype: of the case, whose id might be reused.
+    """gpu: model, as `arches.gpu_model` spells it.
+    dims, flags, dtype: of the case, whose id might be used again.
     source: `source_hash` of the program.  pass_configs: of the spec.
     versions: of TileLang, torch, the CUDA toolchain and the driver.
     """
@@ -44,12 +45,12 @@ class Identity:
 
 
 def identity_of(spec: KernelSpec, case: Case, arch: Arch, versions: Mapping[str, str]) -> Identity:
-    """The identity of a search for `case` on the GPU of `arch`; ValueError where the program has no source."""
+    """Of a search for `case` on the GPU of `arch`; ValueError where the program has no source."""
     source = source_hash(spec.program)
     if source is None:
         raise ValueError(
-            f"kernel {spec.name!r}: the source of its program cannot be found, so that nobody could tell when "
-            "a tuned schedule is out of date"
+            f"kernel {spec.name!r}: the source of its program cannot be found, so that nobody could tell "
+            "when a tuned schedule is out of date"
         )
     return Identity(
         kernel=spec.name,

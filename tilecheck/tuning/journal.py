@@ -1,7 +1,7 @@
 """What a search has found so far: a file that only grows, so that one that is interrupted goes on.
 
-Lines of JSON: the identity of the search, then an outcome each. A line is written and synced at once; one that
-a crash left unfinished is dropped.
+Lines of JSON: the identity of the search, then an outcome each. A line is written and synced at once; one
+that a crash left unfinished is dropped.
 """
 
 import json
@@ -59,7 +59,7 @@ class Journal:
         """Writes an outcome down; threads may do so at the same time."""
         with self._writing:
             self._append(outcome.as_json())
-            self._found[_key(outcome)] = outcome
+            self._found[outcome.key] = outcome
 
     def _read(self) -> None:
         if not self.path.exists():
@@ -78,7 +78,7 @@ class Journal:
                 given = json.loads(line)
                 if number > 1:
                     outcome = Outcome.of_json(given)
-                    self._found[_key(outcome)] = outcome
+                    self._found[outcome.key] = outcome
                 elif given != json.loads(json.dumps(self._identity.as_json())):
                     raise ValueError("another identity")
             except ValueError as error:
@@ -92,7 +92,3 @@ class Journal:
             file.write(json.dumps(record, sort_keys=True) + "\n")
             file.flush()
             os.fsync(file.fileno())
-
-
-def _key(outcome: Outcome) -> str:
-    return json.dumps(outcome.values, sort_keys=True)

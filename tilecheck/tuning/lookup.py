@@ -1,8 +1,9 @@
 """Which tuned schedule a case uses: its own, else that of the nearest shape; none where none fits.
 
-An entry counts for its GPU model, element type and flags only. Where no GPU is at hand (the simulator, code for
-a named architecture) all models of the architecture count, in the order of their names. What is out of date, or
-what `legal` refuses, is never used in silence: it is warned of, once, and the author's default is used.
+An entry counts for its GPU model, element type and flags only. Where no GPU is at hand (the simulator, code
+for a named architecture) all models of the architecture count, in the order of their names. What is out of
+date, or what `legal` refuses, is never used in silence: it is warned of, once, and the author's default is
+used.
 
 Imports neither torch nor TileLang.
 """
@@ -11,7 +12,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,8 +44,8 @@ _path: Path | None = None
 
 
 def use_file(path: Path | None) -> None:
-    """Schedules come from `path` from now on (the ini option `tilecheck_schedules`), whatever the kernel; None:
-    from schedules.json beside the module of its program.
+    """Schedules come from `path` from now on (the ini option `tilecheck_schedules`), whatever the kernel;
+    None: from schedules.json beside the module of its program.
     """
     global _path
     _path = path
@@ -59,7 +60,7 @@ def winners_file(spec: "KernelSpec") -> Path | None:
 
 
 def tuned_schedule(spec: "KernelSpec", case: "Case", target: Arch) -> Any:
-    """The tuned schedule of `case` on `target`; None: there is none. Raises WinnersError for a spoilt file."""
+    """The tuned schedule of `case` on `target`, if there is one; raises WinnersError for a spoilt file."""
     found = choose(spec, case, target)
     return None if found is None else found.schedule
 
@@ -119,7 +120,7 @@ def _by_distance(entries: list[Winner], case: "Case") -> Iterator[Winner]:
 
 
 def _distance(a: Any, b: Any) -> float | None:
-    """Sum of the factors of two between two shapes; None where one size is too far, or the dims are others."""
+    """Sum of the factors of two between two shapes; None where a size is too far, or the dims are others."""
     if a.keys() != b.keys():
         return None
     total = 0.0
@@ -132,6 +133,6 @@ def _distance(a: Any, b: Any) -> float | None:
     return total
 
 
-@lru_cache(maxsize=None)
+@cache
 def _warn(message: str) -> None:
     warnings.warn(message, UnusedSchedule, stacklevel=2)

@@ -1,5 +1,6 @@
 """What became of a candidate: how long it takes, or why that is not known."""
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -12,10 +13,11 @@ Kind = Literal[
     "timeout",
     "died",
     "not timed",
+    "breaks a promise",
 ]
 """timed: it is right, and has a time.  does not fit: known facts of its code are over a limit.
 wrong: not the reference's outputs, or faster than the hardware.  died: its process did.
-not timed: the stopwatch got no time that it trusts."""
+not timed: the stopwatch got no time that it trusts.  breaks a promise: of the spec's landmarks."""
 
 
 class BenchError(RuntimeError):
@@ -51,6 +53,11 @@ class Outcome:
     kind: Kind
     reason: str = ""
     timing: Timing | None = None
+
+    @property
+    def key(self) -> str:
+        """The candidate's."""
+        return json.dumps(self.values, sort_keys=True)
 
     def as_json(self) -> dict[str, Any]:
         """Only plain values."""

@@ -1,4 +1,4 @@
-"""A folder of the user's that nobody else can write: TileLang's cache holds pickles, and loading one runs it."""
+"""A folder that nobody else can write: TileLang's cache holds pickles, and whoever loads one runs it."""
 
 import os
 import stat
@@ -44,6 +44,6 @@ def _check_way(folder: Path) -> None:
     if others or found.st_uid not in (0, os.getuid()):
         mode = stat.S_IMODE(found.st_mode)
         raise PermissionError(
-            f"others can write {folder} (mode {mode:04o}, user {found.st_uid}): set XDG_CACHE_HOME to a folder "
-            "of your own"
+            f"others can write {folder} (mode {mode:04o}, user {found.st_uid}): set XDG_CACHE_HOME to a "
+            "folder of your own"
         )

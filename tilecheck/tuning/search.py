@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tilecheck.tuning.autotuner import Bench, Stopped, run_batch
+from tilecheck.tuning.autotuner import Bench, run_batch
 from tilecheck.tuning.journal import Journal
 from tilecheck.tuning.outcomes import Failure, Outcome, Timing
 from tilecheck.tuning.progress import Progress
@@ -61,7 +61,7 @@ class Search:
     clock: Callable[[], float] = time.monotonic
 
     def run(self) -> Found:
-        """What was found; raises what the bench raises. An interrupt ends the search, which can go on later."""
+        """What was found; raises what the bench raises. An interrupted search can go on later."""
         self._tried = 0
         self._telling = threading.Lock()
         start = self.clock()
@@ -70,7 +70,8 @@ class Search:
             ended = self._run(deadline, interrupted)
         self.progress.close()
         known = self.journal.outcomes
-        outcomes = tuple(known[c.key] for c in self.candidates if c.key in known)
+        # What is the default now may have had another name before.
+        outcomes = tuple(replace(known[c.key], id=c.id) for c in self.candidates if c.key in known)
         return Found(outcomes, ended, self._tried, self.clock() - start)
 
     def _run(self, deadline: float | None, interrupted: threading.Event) -> Ended:
@@ -83,7 +84,7 @@ class Search:
         return "all tried"
 
     def _next(self, left: list[Candidate]) -> list[Candidate]:
-        """Half of a batch are neighbours of the best so far, as far as there are any; the rest is as ranked."""
+        """Up to half of a batch are neighbours of the best so far; the rest is as ranked."""
         known = self.journal.outcomes
         timed = [c for c in self.candidates if c.key in known and known[c.key].timing]
         near: list[Candidate] = []
@@ -109,7 +110,7 @@ class Search:
 
     @contextmanager
     def _alarm(self, deadline: float | None) -> Iterator[threading.Event]:
-        """Stops the bench at an interrupt, and at the deadline; AutoTuner would wait for all that it began."""
+        """Stops the bench at an interrupt and at the deadline: AutoTuner would wait for all that it began."""
         interrupted = threading.Event()
 
         def on_interrupt(*_: Any) -> None:
@@ -135,6 +136,3 @@ class Search:
 def told_best(best: Outcome | None) -> str:
     """The best so far, for a line; "" for none."""
     return "" if best is None else f"best {microseconds(seconds_of(best))} by {best.id}"
-
-
-__all__ = ["Ended", "Found", "Search", "Stopped", "seconds_of", "told_best"]

@@ -1,8 +1,8 @@
-"""A hash of the source of a kernel's program: a time measured before the program changed says nothing of it now.
+"""A hash of the source of a kernel's program: a time from before it changed says nothing of it now.
 
-It covers the function and all that it names of its own module, and of modules beside it, step by step; without
-comments, docstrings and blank lines. So a new case, or a bound that is mended, leaves winners as they are.
-Reads source files only: imports neither torch nor TileLang.
+It covers the function and all that it names of its own module, and of modules beside it, step by step;
+without comments, docstrings and blank lines. So a new case, or a bound that is mended, leaves winners as they
+are. Reads source files only: imports neither torch nor TileLang.
 """
 
 import ast

@@ -43,7 +43,7 @@ class Space:
     """What is tried for `case` of `spec` on `arch`, in the order of the knobs' values.
 
     default: the schedule in use now, which is among the candidates.
-    product, legal: combinations of the knobs' values, and those that `legal` accepts; `candidates` fit as well.
+    product, legal: combinations of the knobs' values, and those that `legal` accepts.
     refused: reasons for which others do not fit, with how many each.
     """
 
@@ -59,11 +59,15 @@ class Space:
     def __str__(self) -> str:
         knobs = " x ".join(str(len(values)) for values in self.spec.tuning.values())
         told = "".join(f", {count} {reason}" for reason, count in self.refused.items())
-        return f"{knobs} = {self.product} combinations, {self.legal} legal{told}, {len(self.candidates)} to try"
+        return (
+            f"{knobs} = {self.product} combinations, {self.legal} legal{told}, {len(self.candidates)} to try"
+        )
 
 
 def space_of(spec: KernelSpec, case: Case, arch: Arch) -> Space:
-    """The space of `case`; ValueError for a kernel without one, and where it is too large or nothing is legal."""
+    """The space of `case`; ValueError for a kernel without one, and where it is too large or nothing is
+    legal.
+    """
     if not spec.tuning:
         raise ValueError(f"kernel {spec.name!r} has nothing to tune: its spec gives no `tuning`")
     default = spec.schedule_for(case, arch)
@@ -94,15 +98,14 @@ def space_of(spec: KernelSpec, case: Case, arch: Arch) -> Space:
 
 
 def unfit(arch: Arch, shared: int, tiling: Tiling | None) -> str | None:
-    """Why no multiprocessor of `arch` holds such a block, without numbers; None: it does, as far as known."""
+    """Why no multiprocessor of `arch` holds such a block, without numbers; None: it does, as far as known.
+
+    Registers are the compiler's to share out: `tilecheck.tuning.worker` looks at the facts of its code.
+    """
     if shared > arch.shared_per_block:
         return "over the shared memory of a block"
-    if tiling is None:
-        return None
-    if tiling.threads > arch.max_threads:
+    if tiling is not None and tiling.threads > arch.max_threads:
         return "over the threads of a block"
-    if tiling.registers > arch.registers_per_thread or tiling.registers * tiling.threads > arch.registers_per_sm:
-        return "over the registers"
     return None
 
 

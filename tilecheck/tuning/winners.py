@@ -1,8 +1,8 @@
 """The file of tuned schedules: an input, shipped beside the kernels. By GPU model, kernel and case.
 
 Each entry carries a digest of itself: a schedule that somebody edits was never measured, and the file is
-refused. That guards against slips, not against malice; whatever the file says, a schedule is used only where the
-kernel's `legal` accepts it. Imports neither torch nor TileLang.
+refused. That guards against slips, not against malice; whatever the file says, a schedule is used only where
+the kernel's `legal` accepts it. Imports neither torch nor TileLang.
 """
 
 import hashlib
@@ -35,7 +35,8 @@ class Winner:
     default: the schedule that it beat; default_median: in turn with it; None where that had no time.
     noise: how far the default's own time moved, as a share.
     runner_up: fields of the second best, with its time in the search; None for none.
-    tried: candidates that were.  source: `source_hash` of the program.  versions: of what compiled and ran it.
+    tried: candidates that were.  source: `source_hash` of the program.  versions: of what compiled and ran
+    it.
     """
 
     gpu: str
@@ -148,7 +149,7 @@ def _digest(place: str, entry: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _winner(path: Path, place: dict[str, str], entry: Any) -> Winner:
+def _winner(path: Path, place: dict[str, Any], entry: Any) -> Winner:
     where = f"{path}: {', '.join(place.values())}"
     entry = _table(path, ", ".join(place.values()), entry)
     if set(entry) != {*_TYPES, "digest"}:

@@ -1,7 +1,7 @@
 """The process that compiles, checks and times candidates: `python -m tilecheck.tuning.serve FD TASK`.
 
-It answers requests (`tilecheck.tuning.child`): "open" comes first; "compile" and "facts" need no GPU, "measure" and "in turn"
-do.
+It answers requests (`tilecheck.tuning.child`): "open" comes first; "compile" and "facts" need no GPU,
+"measure" and "in turn" do.
 """
 
 import dataclasses
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from tilecheck import launch
-from tilecheck.arches import arch
+from tilecheck.arches import Arch, arch
 from tilecheck.conformance import Mismatch, check
 from tilecheck.gist import gist
-from tilecheck.plugin.specs import load_specs
+from tilecheck.loading import load_specs
 from tilecheck.program import Program, build_program
 from tilecheck.timing import Samples, TimingError
 from tilecheck.tuning.outcomes import Failure, Timing
@@ -141,9 +141,9 @@ class Worker:
     def _compile(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             program = self._program(request["values"])
-            if facts := self._known_facts(program):
-                if reason := does_not_fit(facts, self._arch.registers_per_sm, self._arch.shared_per_block):
-                    return _failed("does not fit", reason)
+            facts = self._known_facts(program)
+            if facts is not None and (reason := does_not_fit(facts, self._arch)):
+                return _failed("does not fit", reason)
             launch.compile_program(program, self._task.target)
         except (launch.CompileError, ValueError) as error:
             return _failed("does not compile", str(error))
@@ -155,7 +155,7 @@ class Worker:
         try:
             return {"facts": facts_of(self._program(request["values"])).as_json()}
         except NoToolchain as error:
-            raise _Broken(str(error)) from error
+            return {"none": str(error)}
         except (CodegenError, ValueError) as error:
             return _failed("does not compile", str(error))
 
@@ -237,12 +237,13 @@ class _Broken(Exception):
     """Nothing can be done here, for whichever candidate."""
 
 
-def does_not_fit(facts: "Facts", registers: int, shared: int) -> str | None:
-    """Which limit of the architecture the code is over, with its number; None: it fits."""
-    if facts.registers_of_block > registers:
-        return f"{facts.registers_of_block} registers of {registers} a multiprocessor has"
-    if facts.static_shared + facts.dynamic_shared > shared:
-        return f"{facts.static_shared + facts.dynamic_shared} bytes of shared memory of {shared}"
+def does_not_fit(facts: "Facts", target: Arch) -> str | None:
+    """Which limit of an architecture the code is over, with its number; None: it fits."""
+    if facts.registers_of_block > target.registers_per_sm:
+        return f"a block takes {facts.registers_of_block} registers of {target.registers_per_sm}"
+    shared = facts.static_shared + facts.dynamic_shared
+    if shared > target.shared_per_block:
+        return f"a block takes {shared} bytes of shared memory of {target.shared_per_block}"
     return None
 
 
