@@ -2,8 +2,8 @@
 and timed. Winners that are faster than the schedule in use, beyond noise, go into schedules.json beside the
 kernels.
 
-A search that was interrupted, or ran out of time, goes on with the same command. Without a GPU, or for another
-architecture than its own, the likeliest candidates are compiled and ranked, and nothing is timed.
+A search that was interrupted, or ran out of time, goes on with the same command. Without a GPU, or for an
+architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed.
 """
 
 import argparse

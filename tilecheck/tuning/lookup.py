@@ -40,21 +40,8 @@ class Choice:
     how: Literal["exact", "nearest"]
 
 
-_path: Path | None = None
-
-
-def use_file(path: Path | None) -> None:
-    """Schedules come from `path` from now on (the ini option `tilecheck_schedules`), whatever the kernel;
-    None: from schedules.json beside the module of its program.
-    """
-    global _path
-    _path = path
-
-
 def winners_file(spec: "KernelSpec") -> Path | None:
-    """Where the schedules of `spec` are, or would be; None where its module has no file."""
-    if _path is not None:
-        return _path
+    """The file for `spec`, there or not: beside its program's module; None where that is no file."""
     module = source_file(spec.program)
     return None if module is None else module.with_name(FILE)
 

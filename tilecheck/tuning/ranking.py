@@ -39,7 +39,7 @@ STEP = 50e-9
 SPILLING = 1.5
 """How many times longer code is taken to run that spills registers: a guess, which puts it last."""
 
-ALIKE = 0.1
+ALIKE = 0.25
 """How far back each further one goes that the model cannot tell from others, as a share of its time: the
 neighbours of a good one come early anyway."""
 

@@ -94,11 +94,11 @@ def read_winners(path: Path) -> tuple[Winner, ...]:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    return _read(path, found.st_mtime_ns, found.st_size)
+    return _read(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, _changed: int, _size: int) -> tuple[Winner, ...]:
+def _read(path: Path, *_state: int) -> tuple[Winner, ...]:
     try:
         given = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except (OSError, ValueError) as error:

@@ -1,0 +1,210 @@
+"""Candidates in processes of their own: one that hangs, dies or is wrong does no harm to the next.
+
+The GPU is a stand-in: kernels run on the simulator, and times are made up; processes and oracle are real.
+"""
+
+import os
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.harness.tuning.fakes import SOURCE, goal, module_in
+from tilecheck.spec import KernelSpec
+from tilecheck.tuning import bench as bench_module
+from tilecheck.tuning.bench import ProcessBench
+from tilecheck.tuning.child import Child, Died
+from tilecheck.tuning.outcomes import BenchError, Failure, Timing
+from tilecheck.tuning.space import Candidate, schedule_of
+from tilecheck.tuning.worker import Task
+
+STAND = """
+
+    import os
+    import sys
+    import time
+
+    from tilecheck import launch
+    from tilecheck.arches import ARCHES
+    from tilecheck.device import Simulator
+    from tilecheck.timing import Samples, TimingError
+    from tilecheck.tuning import worker
+
+
+    def compile_program(program, target):
+        tile, threads = program.schedule.tile, program.schedule.threads
+        if tile == 32 and threads == 64:
+            raise launch.CompileError("copy-long: does not compile for sm_90a: no such instruction")
+        if tile == 32 and threads == 96:
+            time.sleep(1000)
+
+
+    class Stand:
+        device = Simulator(ARCHES["sm_90a"])
+
+        def samples(self, programs, seed, budget):
+            found = {}
+            for name, program in programs.items():
+                threads = program.schedule.threads
+                if threads == 160:
+                    time.sleep(1000)
+                if threads == 192:
+                    print("last words", flush=True)
+                    os.abort()
+                if threads == 224:
+                    raise TimingError("the GPU waits for the CPU")
+                found[name] = Samples((program.schedule.tile * 1e-6,) * 3, "events", 1980.0)
+            return found
+
+        def impossible(self, program, seconds):
+            return "7 TB/s are over the peak of 4.8" if program.schedule.threads == 256 else None
+
+
+    launch.compile_program = compile_program
+    worker.open_stand = Stand
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelSpec:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found: KernelSpec = module_in(tmp_path, SOURCE).SPEC  # here without the stand-in
+    return found
+
+
+def processes(spec: KernelSpec, tmp_path: Path, stand: str = STAND, compilers: int = 1) -> ProcessBench:
+    module_in_children = tmp_path / "copy_to_tune.py"
+    module_in_children.write_text(textwrap.dedent(SOURCE) + textwrap.dedent(stand))
+    found = goal(spec)
+    task = Task(
+        ("copy_to_tune",), "copy", "long", "sm_90a", "nvidia-h200", dict(found.target), nvcc="", seed=0
+    )
+    return ProcessBench(task, compilers, tmp_path / "kernels")
+
+
+def candidate(spec: KernelSpec, tile: int, stages: int = 2, threads: int = 128) -> Candidate:
+    like = spec.own_schedule(spec.case("long"), goal(spec).arch)
+    values = {"tile": tile, "stages": stages, "threads": threads}
+    return Candidate(f"t{tile}-s{stages}-{threads}", schedule_of(values, like))
+
+
+def test_right_and_wrong_schedules_one_after_the_other(spec: KernelSpec, tmp_path: Path) -> None:
+    with processes(spec, tmp_path) as bench:
+        assert bench.compile(candidate(spec, 64)) is None
+        assert bench.measure(candidate(spec, 64)) == Timing(6.4e-05, 6.4e-05, 6.4e-05, 3, "events", 1980.0)
+        # Three stages lose the tail, and are the fastest of all.
+        wrong = bench.measure(candidate(spec, 32, stages=3))
+        assert isinstance(wrong, Failure) and wrong.kind == "wrong"
+        assert "never written" in wrong.reason
+        impossible = bench.measure(candidate(spec, 64, threads=256))
+        assert impossible == Failure("wrong", "faster than the hardware: 7 TB/s are over the peak of 4.8")
+        untimed = bench.measure(candidate(spec, 64, threads=224))
+        assert untimed == Failure("not timed", "the GPU waits for the CPU")
+        assert isinstance(bench.measure(candidate(spec, 128)), Timing)
+
+
+def test_a_candidate_that_hangs_or_dies_does_not_disturb_the_next(
+    spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with processes(spec, tmp_path) as bench:
+        assert isinstance(bench.measure(candidate(spec, 64)), Timing)
+        monkeypatch.setattr(bench_module, "MEASURE_SECONDS", 3.0)
+        start = time.monotonic()
+        assert bench.measure(candidate(spec, 64, threads=160)) == Failure(
+            "timeout", "no end of the launch within 3 s"
+        )
+        assert time.monotonic() - start < 60
+        monkeypatch.setattr(bench_module, "MEASURE_SECONDS", 60.0)
+        assert isinstance(bench.measure(candidate(spec, 64)), Timing)
+        died = bench.measure(candidate(spec, 64, threads=192))
+        assert isinstance(died, Failure) and died.kind == "died"
+        assert "SIGABRT" in died.reason and "last words" in died.reason
+        assert isinstance(bench.measure(candidate(spec, 64)), Timing)
+
+
+def test_compile_errors_and_endless_compiles_are_told(
+    spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with processes(spec, tmp_path) as bench:
+        found = bench.compile(candidate(spec, 32, threads=64))
+        assert found == Failure(
+            "does not compile", "copy-long: does not compile for sm_90a: no such instruction"
+        )
+        illegal = bench.compile(candidate(spec, 256, stages=4))
+        assert isinstance(illegal, Failure) and "tile=256 times stages=4 is over 512" in illegal.reason
+        monkeypatch.setattr(bench_module, "COMPILE_SECONDS", 2.0)
+        assert bench.compile(candidate(spec, 32, threads=96)) == Failure(
+            "timeout", "no end of the compile within 2 s"
+        )
+        monkeypatch.setattr(bench_module, "COMPILE_SECONDS", 60.0)
+        assert bench.compile(candidate(spec, 64)) is None
+
+
+def test_finalists_are_timed_in_turn_and_checked_with_other_inputs(spec: KernelSpec, tmp_path: Path) -> None:
+    with processes(spec, tmp_path) as bench:
+        turns, failed = bench.in_turn(
+            [candidate(spec, 64), candidate(spec, 128), candidate(spec, 64, stages=3)], 2, 0.1, (1, 2)
+        )
+        assert [{name: t.median for name, t in turn.items()} for turn in turns] == [
+            {"t64-s2-128": 64e-6, "t128-s2-128": 128e-6}
+        ] * 2
+        assert list(failed) == ["t64-s3-128"] and failed["t64-s3-128"].kind == "wrong"
+
+
+def test_a_machine_without_a_gpu_is_told_and_blames_no_schedule(spec: KernelSpec, tmp_path: Path) -> None:
+    without = """
+        from tilecheck.tuning import worker
+
+        def no_gpu():
+            raise RuntimeError("no CUDA-capable device is detected")
+
+        worker.open_stand = no_gpu
+    """
+    with processes(spec, tmp_path, without) as bench:
+        with pytest.raises(BenchError, match=r"no candidate can be timed: .*no CUDA-capable device"):
+            bench.measure(candidate(spec, 64))
+        with pytest.raises(BenchError):
+            bench.compile(candidate(spec, 64))
+
+
+def test_a_process_that_does_not_start_blames_no_schedule(spec: KernelSpec, tmp_path: Path) -> None:
+    with (
+        processes(spec, tmp_path, "raise SystemExit('no such library')") as bench,
+        pytest.raises(BenchError, match="does not start: ended with exit code 1: no such library"),
+    ):
+        bench.compile(candidate(spec, 64))
+
+
+def test_tilelangs_cache_of_the_processes_is_the_private_one(
+    spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "/somebody/elses")
+    says = """
+        import os
+        from tilecheck import launch
+
+        def compile_program(program, target):
+            raise launch.CompileError(os.environ["TILELANG_CACHE_DIR"])
+
+        launch.compile_program = compile_program
+    """
+    with processes(spec, tmp_path, says) as bench:
+        found = bench.compile(candidate(spec, 64))
+        assert found == Failure("does not compile", str(tmp_path / "kernels"))
+
+
+def test_no_process_outlives_the_bench(spec: KernelSpec, tmp_path: Path) -> None:
+    with processes(spec, tmp_path) as bench:
+        assert bench.compile(candidate(spec, 64)) is None
+        process = bench._compilers[0]._process
+        assert process is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+def test_a_child_that_is_killed_from_elsewhere_is_told(tmp_path: Path) -> None:
+    child = Child("tilecheck.tuning.serve", "{}")
+    with pytest.raises(Died, match="ended with exit code 1"):
+        child.ask({"do": "open"}, 60)
+    child.end()
