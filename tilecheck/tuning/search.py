@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from tilecheck.tuning.autotuner import Bench, run_batch
 from tilecheck.tuning.journal import Journal
-from tilecheck.tuning.outcomes import Failure, Outcome, Timing
+from tilecheck.tuning.outcomes import BenchError, Failure, Outcome, Timing
 from tilecheck.tuning.progress import Progress
 from tilecheck.tuning.ranking import neighbours
 from tilecheck.tuning.space import Candidate
@@ -66,21 +66,24 @@ class Search:
         self._telling = threading.Lock()
         start = self.clock()
         deadline = None if self.budget is None else start + self.budget
-        with self._alarm(deadline) as interrupted:
-            ended = self._run(deadline, interrupted)
+        with self._ending(deadline) as ended:
+            why = self._run(deadline, ended)
         self.progress.close()
         known = self.journal.outcomes
         # What is the default now may have had another name before.
         outcomes = tuple(replace(known[c.key], id=c.id) for c in self.candidates if c.key in known)
-        return Found(outcomes, ended, self._tried, self.clock() - start)
+        return Found(outcomes, why, self._tried, self.clock() - start)
 
-    def _run(self, deadline: float | None, interrupted: threading.Event) -> Ended:
+    def _run(self, deadline: float | None, ended: "_Ended") -> Ended:
         while left := [c for c in self.candidates if c.key not in self.journal.outcomes]:
-            if interrupted.is_set():
+            if ended.interrupted.is_set():
                 return "interrupted"
-            if deadline is not None and self.clock() >= deadline:
+            if ended.late.is_set() or (deadline is not None and self.clock() >= deadline):
                 return "out of time"
+            before = self._tried
             run_batch(self._next(left), self.bench, self.target, self._take)
+            if self._tried == before and not ended:
+                raise BenchError("nothing came of a whole batch of schedules")
         return "all tried"
 
     def _next(self, left: list[Candidate]) -> list[Candidate]:
@@ -109,28 +112,39 @@ class Search:
             self.progress(len(done), len(self.candidates), told_best(best))
 
     @contextmanager
-    def _alarm(self, deadline: float | None) -> Iterator[threading.Event]:
+    def _ending(self, deadline: float | None) -> "Iterator[_Ended]":
         """Stops the bench at an interrupt and at the deadline: AutoTuner would wait for all that it began."""
-        interrupted = threading.Event()
+        ended = _Ended(threading.Event(), threading.Event())
 
-        def on_interrupt(*_: Any) -> None:
-            interrupted.set()
+        def end(event: threading.Event) -> None:
+            event.set()
             self.bench.stop()
 
         timer = None
         if deadline is not None:
-            timer = threading.Timer(max(0.0, deadline - self.clock()), self.bench.stop)
+            timer = threading.Timer(max(0.0, deadline - self.clock()), end, (ended.late,))
             timer.daemon = True
             timer.start()
         main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, on_interrupt) if main else None
+        before = signal.signal(signal.SIGINT, lambda *_: end(ended.interrupted)) if main else None
         try:
-            yield interrupted
+            yield ended
         finally:
             if timer is not None:
                 timer.cancel()
             if main:
                 signal.signal(signal.SIGINT, before)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Set when the search is to end."""
+
+    interrupted: threading.Event
+    late: threading.Event
+
+    def __bool__(self) -> bool:
+        return self.interrupted.is_set() or self.late.is_set()
 
 
 def told_best(best: Outcome | None) -> str:

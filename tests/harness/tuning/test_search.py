@@ -180,6 +180,13 @@ def test_a_bench_that_is_broken_ends_the_search_and_blames_no_schedule(
     assert {o.kind for o in again.outcomes} == {"timed"} and again.tried == 9
 
 
+def test_a_bench_that_gives_no_results_ends_the_search(spec: KernelSpec, tmp_path: Path) -> None:
+    bench = FakeBench(smooth)
+    bench.stop()
+    with pytest.raises(BenchError, match="nothing came of a whole batch"):
+        search(spec, tmp_path, bench)
+
+
 def test_autotuner_leaves_no_log_and_says_nothing(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
