@@ -138,15 +138,14 @@ def _confirm(
 ) -> tuple[Confirmed | None, dict[str, Failure]]:
     """The verdict on the fastest that last, and why others did not; None where there is nobody to confirm."""
     by_key = {candidate.key: candidate for candidate in space.candidates}
+    timed = {o.key for o in found.timed}
     rivals = [by_key[o.key] for o in found.timed if by_key[o.key] != space.default]
-    methods = {o.key: o.timing.method for o in found.timed if o.timing}
     refused: dict[str, Failure] = {}
     while rivals:
-        same = [c for c in rivals if methods[c.key] == methods[rivals[0].key]]
-        finalists, rivals = same[:FINALISTS], [c for c in rivals if c not in same[:FINALISTS]]
+        finalists, rivals = rivals[:FINALISTS], rivals[FINALISTS:]
         broken = _breaches(goal, space.default, finalists, bench)
         contenders = [c for c in finalists if c.id not in broken]
-        if space.default.key in methods:
+        if space.default.key in timed:
             contenders.insert(0, space.default)
         turns, failed = bench.in_turn(contenders, REPEATS, TURN_BUDGET, SEEDS)
         for candidate in finalists:
