@@ -7,17 +7,20 @@ import os
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.harness.tuning.fakes import SOURCE, goal, module_in
+from tests.harness.tuning.fakes import SOURCE, facts, goal, module_in
+from tilecheck import codegen, launch
+from tilecheck.codegen import Toolchain
 from tilecheck.spec import KernelSpec
 from tilecheck.tuning import bench as bench_module
 from tilecheck.tuning.bench import ProcessBench
 from tilecheck.tuning.child import Child, Died
 from tilecheck.tuning.outcomes import BenchError, Failure, Timing
 from tilecheck.tuning.space import Candidate, schedule_of
-from tilecheck.tuning.worker import Task
+from tilecheck.tuning.worker import Task, Worker
 
 STAND = """
 
@@ -208,3 +211,31 @@ def test_a_child_that_is_killed_from_elsewhere_is_told(tmp_path: Path) -> None:
     with pytest.raises(Died, match="ended with exit code 1"):
         child.ask({"do": "open"}, 60)
     child.end()
+
+
+@pytest.mark.parametrize(
+    ("changed", "nvcc", "reason"),
+    [
+        ({"registers": 255, "threads": 512}, "13.0", "a block takes 131072 registers of 65536"),
+        ({"dynamic_shared": 300_000}, "13.0", "a block takes 300000 bytes of shared memory of 232448"),
+        ({"registers": 255, "threads": 512}, "13.1", None),  # facts of another compiler
+        ({"registers": 64}, "13.0", None),
+        (None, "13.0", None),  # never compiled before
+    ],
+)
+def test_known_facts_spare_a_compile(
+    spec: KernelSpec,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, int] | None,
+    nvcc: str,
+    reason: str | None,
+) -> None:
+    compiled: list[Any] = []
+    found = Toolchain(Path("nvcc"), Path("ptxas"), Path("nvdisasm"), "wheels", {"nvcc": "13.0"})
+    monkeypatch.setattr(codegen, "find_toolchain", lambda: found)
+    monkeypatch.setattr(codegen, "kept_facts", lambda *_: None if changed is None else facts(**changed))
+    monkeypatch.setattr(launch, "compile_program", lambda program, target: compiled.append(program))
+    task = Task(("copy_to_tune",), "copy", "long", "sm_90a", "nvidia-h200", {}, nvcc, seed=0)
+    answer = Worker(task).answer({"do": "compile", "values": candidate(spec, 64).values})
+    assert answer == ({} if reason is None else {"failure": {"kind": "does not fit", "reason": reason}})
+    assert len(compiled) == (reason is None)

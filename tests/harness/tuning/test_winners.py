@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from kernels import SPECS
 from tests.harness.tuning.fakes import SOURCE, goal, module_in
 from tilecheck.arches import ARCHES, gpu_model
+from tilecheck.launch import Cuda
 from tilecheck.spec import KernelSpec
 from tilecheck.tuning import lookup
 from tilecheck.tuning.lookup import UnusedSchedule, choose, winners_file
@@ -249,6 +251,13 @@ def test_what_kernels_import_wants_neither_torch_nor_tilelang() -> None:
 )
 def test_models_are_named_as_folders_are(name: str, model: str) -> None:
     assert gpu_model(name) == model
+
+
+def test_a_device_knows_the_model_of_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    assert Cuda().arch == HOPPER
 
 
 HELPED = SOURCE.replace("last = N //", "last = half(N) // 2 + N // 2 if False else N //").replace(
