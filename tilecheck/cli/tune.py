@@ -19,7 +19,7 @@ from tilecheck.cli.output import note, show, stdout_kept
 from tilecheck.cli.selecting import (
     add_jobs,
     add_root,
-    arch_named,
+    arches_named,
     case_named,
     default_arch,
     kernel_named,
@@ -28,6 +28,8 @@ from tilecheck.cli.selecting import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilecheck.arches import Arch
     from tilecheck.project import Project
     from tilecheck.spec import Case, KernelSpec
@@ -56,7 +58,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of the search for each case, to which the confirmation adds about one (default: no limit)",
     )
     parser.add_argument("--most", type=_count, metavar="N", help="try the N likeliest schedules only")
-    parser.add_argument("--arch", help="architecture to compile for (default: that of the GPU)")
+    parser.add_argument(
+        "--arch",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ARCH",
+        help="compile for this architecture (default: that of the GPU); several are shown side by side",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the inputs (default: 0)")
     parser.add_argument("--dry-run", action="store_true", help="store no winner")
     parser.add_argument(
@@ -89,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"kernel {spec.name!r} has nothing to tune: its spec gives no `tuning`")
     ids = arguments.case or spec.tuning_cases or (spec.cases[0].id,)
     cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
-    asked = None if arguments.arch is None else arch_named(arguments.arch)
+    asked = arches_named(arguments.arch) if arguments.arch else ()
     why = _why_not_timed(asked)
     data: list[dict[str, Any]] = []
     good = True
@@ -97,16 +106,15 @@ def run(arguments: argparse.Namespace) -> int:
         if why is None:
             good = _tune(arguments, project, spec, case, data) and good
         else:
-            target = asked or default_arch(spec)
-            if target.name not in spec.arches:
-                raise BadInput(f"kernel {spec.name!r} is not for {target.name}, but {', '.join(spec.arches)}")
-            good = _compile(arguments, project, spec, case, target, why, data) and good
+            good = (
+                _compile(arguments, project, spec, case, asked or (default_arch(spec),), why, data) and good
+            )
     if arguments.json is not None:
         _write(arguments.json, data)
     return 0 if good else 1
 
 
-def _why_not_timed(asked: "Arch | None") -> str | None:
+def _why_not_timed(asked: "Sequence[Arch]") -> str | None:
     """Why the architecture that is asked for cannot be timed here; None: it can."""
     from tilecheck import environment
     from tilecheck.arches import arch_of_capability
@@ -116,7 +124,7 @@ def _why_not_timed(asked: "Arch | None") -> str | None:
         return missing
     assert machine.capability is not None
     own = arch_of_capability(*machine.capability).name
-    return None if asked is None or asked.name == own else f"this GPU is {own}"
+    return None if all(arch.name == own for arch in asked) else f"this GPU is {own}"
 
 
 def _tune(
@@ -162,43 +170,56 @@ def _compile(
     project: "Project",
     spec: "KernelSpec",
     case: "Case",
-    target: "Arch",
+    arches: "Sequence[Arch]",
     why: str,
     data: list[dict[str, Any]],
 ) -> bool:
-    """Whether a schedule compiles."""
+    """Whether a schedule compiles for each of the architectures."""
     from tilecheck.codegen import NoToolchain
     from tilecheck.tuning.machine import bench_for, goal_for
     from tilecheck.tuning.outcomes import BenchError, Failure
-    from tilecheck.tuning.report import text_of_compiled
-    from tilecheck.tuning.tune import compile_ranked
+    from tilecheck.tuning.report import side_by_side, text_of_compiled
+    from tilecheck.tuning.tune import compile_ranked, likeliest_of_all
 
-    with stdout_kept():
-        try:
-            goal = goal_for(spec, case, target)
-            with bench_for(goal, project.spec_names, project.root, arguments.jobs, arguments.seed) as bench:
+    if others := [arch.name for arch in arches if arch.name not in spec.arches]:
+        known = ", ".join(spec.arches)
+        raise BadInput(f"kernel {spec.name!r} is not for {', '.join(others)}, but for {known}")
+    most, several, good = arguments.most or COMPILED, [], True
+    try:
+        goals = [goal_for(spec, case, arch) for arch in arches]
+        wanted = likeliest_of_all(goals, most) if len(goals) > 1 else None
+        for goal in goals:
+            with (
+                stdout_kept(),
+                bench_for(goal, project.spec_names, project.root, arguments.jobs, arguments.seed) as bench,
+            ):
                 compiled = compile_ranked(
                     goal,
                     bench,
                     jobs=arguments.jobs,
                     progress=_progress,
-                    most=arguments.most or COMPILED,
+                    most=most,
                     budget=None if arguments.budget is None else 60 * arguments.budget,
+                    wanted=wanted,
                 )
-        except (NoToolchain, BenchError, ValueError, PermissionError) as error:
-            raise BadInput(f"{spec.test_id(case)}: {error}") from error
-    show(text_of_compiled(compiled, why) + "\n")
-    rows = [
-        {
-            "id": candidate.id,
-            "values": candidate.values,
-            "estimate": None if estimate is None else estimate.seconds,
-            **(vars(facts) if isinstance(facts, Failure) else {"facts": facts.as_json()}),
-        }
-        for candidate, estimate, facts in compiled.rows
-    ]
-    data.append(_described(goal) | {"compiled": rows})
-    return any(not isinstance(facts, Failure) for *_, facts in compiled.rows)
+            several.append(compiled)
+            show(text_of_compiled(compiled, why) + "\n")
+            rows = [
+                {
+                    "id": candidate.id,
+                    "values": candidate.values,
+                    "estimate": None if estimate is None else estimate.seconds,
+                    **(vars(facts) if isinstance(facts, Failure) else {"facts": facts.as_json()}),
+                }
+                for candidate, estimate, facts in compiled.rows
+            ]
+            data.append(_described(goal) | {"compiled": rows})
+            good = any(not isinstance(facts, Failure) for *_, facts in compiled.rows) and good
+    except (NoToolchain, BenchError, ValueError, PermissionError) as error:
+        raise BadInput(f"{spec.test_id(case)}: {error}") from error
+    if len(several) > 1:
+        show(side_by_side(several) + "\n")
+    return good
 
 
 def _progress(name: str, total: int) -> "Progress":

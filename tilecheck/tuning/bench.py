@@ -31,14 +31,13 @@ BUDGET = 0.3
 class ProcessBench:
     """Candidates of one task; a context manager, which ends all processes.
 
-    compilers: how many processes compile.  kernels: TileLang's cache for them, a private folder; it holds
-    pickles.
+    compilers: how many processes compile.  kernels: TileLang's cache for them, a private folder: what lies
+    there is run.
     """
 
     def __init__(self, task: Task, compilers: int, kernels: Path) -> None:
         environment = {
             "TILELANG_CACHE_DIR": str(kernels),
-            "TILELANG_TMP_DIR": str(kernels / "tmp"),
             "TILELANG_AUTO_TUNING_DISABLE_CACHE": "1",
             "TILELANG_PRINT_ON_COMPILATION": "0",
         }

@@ -1,4 +1,4 @@
-"""A folder that nobody else can write: TileLang's cache holds pickles, and whoever loads one runs it."""
+"""A folder that nobody else can write: TileLang runs what its caches hold, libraries and pickles."""
 
 import os
 import stat

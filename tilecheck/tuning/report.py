@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tilecheck.codegen.table import COLUMNS, cells
 from tilecheck.tuning.explore import effects, table
 from tilecheck.tuning.outcomes import Failure, Outcome
 from tilecheck.tuning.search import Found, seconds_of
@@ -114,6 +115,25 @@ def text_of_compiled(compiled: Compiled, why: str) -> str:
     for row in cells:
         padded = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         lines.append("  ".join([*padded, row[-1]]))
+    return "\n".join(lines)
+
+
+def side_by_side(several: Sequence[Compiled]) -> str:
+    """What the compiler made of the same schedules for several architectures, the likeliest first."""
+    made = {c.goal.arch.name: {row[0].key: row for row in c.rows} for c in several}
+    first, *others = made.values()
+    rows: list[tuple[str, ...]] = [("schedule", "arch", *COLUMNS)]
+    for key in first:
+        if all(key in other for other in others):
+            names = [rows_of[key][0].id for rows_of in made.values()]
+            name = next((n for n in names if n != "default"), "default")
+            for arch, rows_of in made.items():
+                facts = rows_of[key][2]
+                told = (facts.kind,) if isinstance(facts, Failure) else cells(facts)
+                rows.append((name, arch, *told))
+                name = ""
+    widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(len(rows[0]))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=False)).rstrip() for row in rows]
     return "\n".join(lines)
 
 

@@ -243,6 +243,13 @@ class Compiled:
     left: int
 
 
+def likeliest_of_all(goals: Sequence[Goal], most: int) -> list[str]:
+    """Keys of the candidates that all goals have, likely ones of the first goal first."""
+    spaces = [space_of(goal.spec, goal.case, goal.arch) for goal in goals]
+    shared = set.intersection(*({c.key for c in space.candidates} for space in spaces))
+    return [c.key for c in in_order(spaces[0], goals[0].gpu) if c.key in shared][:most]
+
+
 def compile_ranked(
     goal: Goal,
     bench: TuningBench,
@@ -251,13 +258,16 @@ def compile_ranked(
     progress: Callable[[str, int], Progress],
     most: int,
     budget: float | None = None,
+    wanted: Sequence[str] | None = None,
 ) -> Compiled:
     """Compiles the likeliest candidates for the architecture of `goal`, and ranks them by what came out.
 
+    wanted: keys of the candidates to compile, instead of the likeliest.
     Raises ValueError for a kernel without a space, NoToolchain where nothing could compile.
     """
     space = space_of(goal.spec, goal.case, goal.arch)
-    candidates = in_order(space, goal.gpu)[:most]
+    candidates = in_order(space, goal.gpu)
+    candidates = candidates[:most] if wanted is None else [c for c in candidates if c.key in wanted]
     shown = progress(goal.name, len(candidates))
     start, made = time.monotonic(), {}
 

@@ -96,6 +96,23 @@ def test_for_another_architecture_nothing_is_timed(
     assert bench.measured == [] and not (project / "schedules.json").exists()
 
 
+def test_several_architectures_are_shown_side_by_side(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench.made = lambda candidate: facts(registers=len(candidate.id))
+    assert (
+        main(["tune", "copy", "--arch", "sm_80", "sm_90a", "--most", "3", "--json", str(tmp_path / "o")]) == 0
+    )
+    out = capsys.readouterr().out
+    assert out.count("nothing was timed") == 2
+    head, *rows = (line.split() for line in out[out.rindex("\nschedule") :].strip().splitlines())
+    assert head[:4] == ["schedule", "arch", "threads", "regs"]
+    assert [row[-10 if len(row) == 10 else 1] for row in rows] == ["sm_80", "sm_90a"] * 3
+    first, second = json.loads((tmp_path / "o").read_text())
+    values = [sorted(str(row["values"]) for row in each["compiled"]) for each in (first, second)]
+    assert values[0] == values[1] and len(values[0]) == 3
+
+
 def test_without_a_gpu_nothing_is_timed_and_the_reason_is_there(
     project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +135,7 @@ def test_exit_codes(project: Path, bench: Entered) -> None:
         (["nothing"], "no kernel 'nothing'"),
         (["copy", "--case", "lonh"], "has no case 'lonh'; did you mean long"),
         (["copy", "--arch", "sm_81"], "no architecture 'sm_81'"),
+        (["copy", "--arch", "sm_80", "sm_91"], "no architecture 'sm_91'"),
         (["copy", "--budget", "-1"], "'-1' is no number of minutes"),
         (["copy", "--most", "0"], "'0' is no number of schedules"),
     ],
