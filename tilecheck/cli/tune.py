@@ -158,7 +158,7 @@ def _tune(
                 )
         except (BenchError, ValueError, PermissionError) as error:
             raise BadInput(f"{spec.test_id(case)}: {error}") from error
-    show(text_of(tuned) + "\n")
+    _report(text_of(tuned), data)
     data.append(_described(goal) | as_json(tuned.found.outcomes, spec.tuning))
     if tuned.found.ended == "interrupted":
         raise KeyboardInterrupt
@@ -203,7 +203,7 @@ def _compile(
                     wanted=wanted,
                 )
             several.append(compiled)
-            show(text_of_compiled(compiled, why) + "\n")
+            _report(text_of_compiled(compiled, why), data)
             rows = [
                 {
                     "id": candidate.id,
@@ -218,8 +218,13 @@ def _compile(
     except (NoToolchain, BenchError, ValueError, PermissionError) as error:
         raise BadInput(f"{spec.test_id(case)}: {error}") from error
     if len(several) > 1:
-        show(side_by_side(several) + "\n")
+        _report(side_by_side(several), data)
     return good
+
+
+def _report(text: str, before: list[dict[str, Any]]) -> None:
+    """Shows a report, after a blank line if there was one before."""
+    show(f"\n{text}" if before else text)
 
 
 def _progress(name: str, total: int) -> "Progress":

@@ -6,12 +6,13 @@ The GPU is a stand-in: kernels run on the simulator, and times are made up; proc
 import os
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.tuning.fakes import SOURCE, facts, goal, module_in
+from tests.harness.tuning.fakes import SOURCE, Seen, facts, goal, module_in
 from tilecheck import codegen, launch
 from tilecheck.codegen import Toolchain
 from tilecheck.spec import KernelSpec
@@ -20,6 +21,8 @@ from tilecheck.tuning.bench import ProcessBench
 from tilecheck.tuning.child import Child, Died
 from tilecheck.tuning.outcomes import BenchError, Failure, Timing
 from tilecheck.tuning.space import Candidate, schedule_of
+from tilecheck.tuning.tune import tune
+from tilecheck.tuning.winners import read_winners
 from tilecheck.tuning.worker import Task, Worker
 
 STAND = """
@@ -239,3 +242,33 @@ def test_known_facts_spare_a_compile(
     answer = Worker(task).answer({"do": "compile", "values": candidate(spec, 64).values})
     assert answer == ({} if reason is None else {"failure": {"kind": "does not fit", "reason": reason}})
     assert len(compiled) == (reason is None)
+
+
+def test_a_whole_search_in_processes_survives_every_kind_of_candidate(
+    spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_module, "MEASURE_SECONDS", 4.0)
+    # 160 threads hang; three stages are wrong, and fast.
+    narrow = replace(
+        spec, tuning={"tile": (32, 64), "stages": (2, 3), "threads": (128, 160)}, tuning_cases=()
+    )
+    (tmp_path / "journals").mkdir()
+    with processes(spec, tmp_path) as bench:
+        found = tune(
+            goal(narrow),
+            bench,
+            journals=tmp_path / "journals",
+            winners=tmp_path / "schedules.json",
+            progress=lambda name, total: Seen(),
+            batch=5,
+        )
+    kinds = {
+        (o.values["tile"], o.values["stages"], o.values["threads"]): o.kind for o in found.found.outcomes
+    }
+    assert kinds == {
+        **{(tile, 2, 128): "timed" for tile in (32, 64)},
+        **{(tile, 2, 160): "timeout" for tile in (32, 64)},
+        **{(tile, 3, threads): "wrong" for tile in (32, 64) for threads in (128, 160)},
+    }
+    (entry,) = read_winners(tmp_path / "schedules.json")
+    assert entry.schedule == {"tile": 32, "stages": 2, "threads": 128} and entry.default_median == 64e-6
