@@ -32,6 +32,7 @@ from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as element
 from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
+from tilecheck.tiling import SPECIALIZED_REGISTERS, Tiling
 
 
 @dataclass(frozen=True)
@@ -309,6 +310,26 @@ def landmarks(arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -
         yield present("stmatrix", "STSM", "Out goes to shared memory word by word")
 
 
+def tiling(batch, heads, q_len, k_len, head_dim, causal, dtype, arch, block_m, block_n, stages, threads):
+    """A block reads its queries, and tile by tile the keys that they see: half of a square if causal."""
+    size = element(dtype).bytes
+    keys = max(1, k_len - q_len / 2) if causal else k_len
+    tiles, tile = math.ceil(keys / block_n), 2 * block_n * head_dim
+    bulk = arch.bulk_copy and stages > 0
+    launched = threads + 128 * bulk
+    return Tiling(
+        blocks=math.ceil(q_len / block_m) * heads * batch,
+        threads=launched,
+        flops=2 * block_m * tile * tiles,
+        bytes=(tiles * tile + 2 * block_m * head_dim) * size,
+        steps=tiles,
+        stages=max(stages, 1),
+        registers=min(SPECIALIZED_REGISTERS, arch.registers_per_sm // launched)
+        if bulk
+        else 2 * block_m * (block_n + head_dim) // threads + 32,
+    )
+
+
 def cudnn(Q, K, V, causal):
     return _sdpa(SDPBackend.CUDNN_ATTENTION, Q, K, V, causal)
 
@@ -510,6 +531,13 @@ GRID = {
     ),
 }
 
+TUNING = {
+    "block_m": (64, 128, 192, 256),
+    "block_n": (32, 48, 64, 80, 96, 128, 160, 192, 256),
+    "stages": (0, 1, 2, 3, 4),
+    "threads": (128, 256, 384, 512),
+}
+
 SPEC = KernelSpec(
     name="flash_attention",
     program=program,
@@ -528,4 +556,12 @@ SPEC = KernelSpec(
     landmarks=landmarks,
     shared_memory=shared_memory,
     code_cases=("model-2x32x2048-causal-fp16", "model-4x32x512-bf16", "decode-fp16", "dim-256-causal-bf16"),
+    tuning=TUNING,
+    tuning_cases=(
+        "model-1x64x2048-fp16",
+        "model-1x64x2048-causal-fp16",
+        "model-4x32x512-fp16",
+        "llama8b-8k-causal-bf16",
+    ),
+    tiling=tiling,
 )

@@ -29,6 +29,7 @@ from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as dtype_named
 from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
+from tilecheck.tiling import SPECIALIZED_REGISTERS, Tiling
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,27 @@ def pair_bytes(case: Case) -> int:
     return math.gcd(2, case.dims["N"]) * dtype_named(case.dtype).bytes
 
 
+def tiling(case: Case, arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -> Tiling:
+    """A block reads a tile of A and one of B in each step, which each row or column of warps reads again."""
+    s, size = schedule, dtype_named(case.dtype).bytes
+    steps = max(1, _ceildiv(case.dims["K"], s.block_k))
+    wgmma, bulk = _uses_wgmma(s, case, arch), any(_bulk_copied(case, arch, pass_configs)) and s.stages > 0
+    launched, together = s.threads + 128 * bulk, 4 if wgmma else 1  # warps of a wgmma read B together
+    reads = min(n * s.block_m + m // together * s.block_n for m, n in _warp_grids(s, wgmma))
+    return Tiling(
+        blocks=_ceildiv(case.dims["M"], s.block_m) * _ceildiv(case.dims["N"], s.block_n),
+        threads=launched,
+        flops=2 * s.block_m * s.block_n * s.block_k * steps,
+        bytes=((s.block_m + s.block_n) * s.block_k * steps + s.block_m * s.block_n) * size,
+        steps=steps,
+        stages=max(s.stages, 1),
+        registers=min(SPECIALIZED_REGISTERS, arch.registers_per_sm // launched)
+        if bulk
+        else s.block_m * s.block_n // s.threads * 5 // 4 + 40,
+        shared=(s.block_m + s.block_n + reads) * s.block_k * steps * size,
+    )
+
+
 @contextmanager
 def tf32_allowed() -> Iterator[None]:
     """cuBLAS through torch multiplies fp32 as tf32, as ours does."""
@@ -453,6 +475,15 @@ GRID = {
     ),
 }
 
+TUNING = {
+    "block_m": (16, 32, 64, 128, 192, 256),
+    "block_n": (32, 64, 96, 128, 192, 256),
+    "block_k": (32, 64, 128, 256),
+    "stages": (1, 2, 3, 4, 5, 6),
+    "threads": (128, 256, 384),
+    "swizzle": (0, 4, 10, 16),
+}
+
 SPEC = KernelSpec(
     name="matmul",
     program=program,
@@ -476,4 +507,16 @@ SPEC = KernelSpec(
     landmarks=landmarks,
     shared_memory=shared_memory,
     code_cases=("llama8b-up-bf16", "nt-tails-fp16", "square-4096-fp32", "llama8b-out-16-bf16"),
+    tuning=TUNING,
+    tuning_cases=(
+        "square-4096-bf16",
+        "square-8192-bf16",
+        "llama8b-up-bf16",
+        "llama8b-down-bf16",
+        "llama8b-out-16-bf16",
+        "dsv3-out-bf16",
+        "dsv3-latents-bf16",
+        "dsv3-expert-down-bf16",
+    ),
+    tiling=tiling,
 )

@@ -25,6 +25,7 @@ from kernels.matmul import (
     BF16,
     FP16,
     HALF,
+    TUNING,
     Schedule,
     default_schedule,
     legal,
@@ -35,6 +36,7 @@ from kernels.matmul import (
     row_unit,
     shared_memory,
     tf32_allowed,
+    tiling,
 )
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as dtype_named
@@ -269,4 +271,7 @@ SPEC = KernelSpec(
         "square-4096-tanh-fp32",
         "llama8b-out-16-tanh-bf16",
     ),
+    tuning=TUNING,
+    tuning_cases=("square-4096-tanh-bf16", "llama8b-up-tanh-bf16", "llama8b-out-16-tanh-bf16"),
+    tiling=tiling,
 )

@@ -23,6 +23,7 @@ from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as element
 from tilecheck.landmarks import Landmark, absent, global_accesses, present
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
+from tilecheck.tiling import Tiling
 
 LOG2E = math.log2(math.e)
 
@@ -206,6 +207,20 @@ def landmarks(N: int, dtype: str, schedule: Schedule, arch: Arch) -> tuple[Landm
     )
 
 
+def tiling(M, N, dtype, rows, chunk, threads):
+    """One pass reads once, the online form twice, chunk by chunk; chunks lie in registers, also as fp32."""
+    size, chunks = element(dtype).bytes, math.ceil(N / chunk)
+    reads, values = 1 if chunks == 1 else 2, rows * chunk
+    return Tiling(
+        blocks=math.ceil(M / rows),
+        threads=threads,
+        flops=6 * values * chunks,
+        bytes=(reads + 1) * values * chunks * size,
+        steps=reads * chunks,
+        registers=values // threads * (4 + size) // 4 + 24,
+    )
+
+
 def eager(X):
     return torch.softmax(X, dim=1)
 
@@ -341,6 +356,12 @@ GRID = {
     "pass_configs": ({}, {"tl.enable_fast_math": True}),
 }
 
+TUNING = {
+    "rows": (1, 2, 4, 8, 16),
+    "chunk": (128, 256, 512, 1024, 2048, 3072, 4096, 5120, 6144, 8192, 10240, 12288, 16384, 32768),
+    "threads": (64, 128, 256, 512, 1024),
+}
+
 SPEC = KernelSpec(
     name="softmax",
     program=program,
@@ -358,4 +379,7 @@ SPEC = KernelSpec(
     landmarks=landmarks,
     shared_memory=shared_memory,
     code_cases=("attention-8k-bf16", "vocabulary-fp16", "n-8191-fp32", "n-128-fp32"),
+    tuning=TUNING,
+    tuning_cases=("attention-8k-bf16", "attention-32k-bf16", "attention-32k-fp32", "vocabulary-bf16"),
+    tiling=tiling,
 )

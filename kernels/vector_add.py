@@ -19,6 +19,7 @@ from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as dtype_named
 from tilecheck.landmarks import Landmark, absent, global_accesses
 from tilecheck.spec import Case, Cost, KernelSpec, Reference
+from tilecheck.tiling import Tiling
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,12 @@ def landmarks(N: int, dtype: str) -> tuple[Landmark, ...]:
     )
 
 
+def tiling(N: int, dtype: str, block: int, threads: int) -> Tiling:
+    """All loads of a block are under way at once, into registers."""
+    size = block * dtype_named(dtype).bytes
+    return Tiling(-(-N // block), threads, block, 3 * size, registers=2 * size // (4 * threads) + 16)
+
+
 def eager(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """torch's own kernel."""
     return A + B
@@ -161,6 +168,11 @@ GRID = {
     "pass_configs": ({}, {"tl.enable_fast_math": True}),
 }
 
+TUNING = {
+    "block": (512, 1024, 2048, 4096, 8192, 16384),
+    "threads": (64, 128, 256, 512, 1024),
+}
+
 SPEC = KernelSpec(
     name="vector_add",
     program=program,
@@ -178,4 +190,7 @@ SPEC = KernelSpec(
     landmarks=landmarks,
     shared_memory=shared_memory,
     code_cases=("2e28-fp32", "2e24-bf16", "access-8-fp16", "million-odd-fp16"),
+    tuning=TUNING,
+    tuning_cases=("2e28-fp32", "2e24-fp32", "2e20-fp32", "power-fp32"),
+    tiling=tiling,
 )

@@ -1,12 +1,13 @@
 """Compiles programs for this machine's GPU and launches them; arguments are checked, errors made plain."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from tilecheck.activity import doing
-from tilecheck.arches import Arch, arch_of_capability
+from tilecheck.arches import Arch, arch_of_capability, gpu_model
 from tilecheck.arguments import Argument, check_arguments
 from tilecheck.device import DeviceError
 from tilecheck.gist import gist
@@ -41,7 +42,9 @@ class Cuda:
     def __init__(self, index: int | None = None) -> None:
         index = torch.cuda.current_device() if index is None else index
         capability = torch.cuda.get_device_capability(index)
-        self.arch: Arch = arch_of_capability(*capability)
+        self.arch: Arch = replace(
+            arch_of_capability(*capability), gpu=gpu_model(torch.cuda.get_device_name(index))
+        )
         self.target = compile_target(*capability)
         self.torch_device = torch.device("cuda", index)
         self.lost: str | None = None

@@ -47,20 +47,27 @@ class Variant:
 
 
 class Grid:
-    """The grid of `spec` for one of its cases on `arch`; ValueError where it has too many combinations."""
+    """The grid of `spec` for one of its cases on `arch`; ValueError where it has too many combinations.
 
-    def __init__(self, spec: KernelSpec, case: Case, arch: Arch) -> None:
+    knobs: values of each, where they are not those of the spec's `grid`.
+    """
+
+    def __init__(
+        self, spec: KernelSpec, case: Case, arch: Arch, knobs: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> None:
         self.spec, self.case, self.arch = spec, case, arch
-        self.knobs = tuple(spec.grid)
-        self._values = tuple(spec.grid.values())
+        knobs = spec.grid if knobs is None else knobs
+        self.knobs = tuple(knobs)
+        self._values = tuple(knobs.values())
         self._default = spec.schedule_for(case, arch)
-        self._texts = _texts(spec.grid)
+        self._texts = _texts(knobs)
         sizes = [len(values) for values in self._values]
         self._starts = np.cumsum([0, *sizes])  # a value's number among those of all knobs
-        if (product := int(np.prod(sizes, dtype=np.int64))) > LARGEST_PRODUCT:
+        self.product = int(np.prod(sizes, dtype=np.int64))
+        if self.product > LARGEST_PRODUCT:
             raise ValueError(
-                f"kernel {spec.name!r}: the grid has {' x '.join(map(str, sizes))} = {product} combinations, "
-                f"more than {LARGEST_PRODUCT}; give its knobs fewer values"
+                f"kernel {spec.name!r}: the grid has {' x '.join(map(str, sizes))} = {self.product} "
+                f"combinations, more than {LARGEST_PRODUCT}; give its knobs fewer values"
             )
 
     def full(self) -> tuple[Variant, ...]:

@@ -24,6 +24,7 @@ from typing import Any
 from tilecheck.arches import ARCHES, Arch, arch
 from tilecheck.dtypes import dtype as _dtype
 from tilecheck.landmarks import Landmark, common
+from tilecheck.tiling import Tiling
 
 Scalar = bool | int | float | str
 
@@ -185,6 +186,10 @@ class KernelSpec:
     shared_memory: returns the bytes of dynamic shared memory that a block takes, as `legal` reckons them.
     code_cases: ids of the cases whose code is looked at; empty: the first four cases.
     latency_cases: ids of the cases that are timed; empty: none.
+    tuning: values to search for fields of the schedule, by name; other fields keep their default. See
+        `tilecheck.tuning`.
+    tuning_cases: ids of the cases that schedules are searched for; empty: the first case.
+    tiling: returns the `Tiling` of a schedule, by which the search begins with the likely ones.
     """
 
     name: str
@@ -207,12 +212,16 @@ class KernelSpec:
     shared_memory: Callable[..., int] | None = None
     code_cases: tuple[str, ...] = ()
     latency_cases: tuple[str, ...] = ()
+    tuning: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    tuning_cases: tuple[str, ...] = ()
+    tiling: Callable[..., Tiling] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _KERNEL_NAME.fullmatch(self.name):
             raise ValueError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
         where = f"kernel {self.name!r}"
-        for name in ("cases", "zeroed", "arches", "grid_cases", "code_cases", "latency_cases"):
+        names = ("cases", "zeroed", "arches", "grid_cases", "code_cases", "latency_cases", "tuning_cases")
+        for name in names:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.outputs is not None:
             object.__setattr__(self, "outputs", tuple(self.outputs))
@@ -222,6 +231,7 @@ class KernelSpec:
         self._check_cases(where)
         self._check_defaults(where)
         self._check_grid(where)
+        self._check_tuning(where)
 
     def _check_functions(self, where: str) -> None:
         given = {
@@ -230,7 +240,7 @@ class KernelSpec:
             **{f"draw {name!r}": function for name, function in self.draws.items()},
             **{f"vendor {name!r}": function for name, function in self.vendor.items()},
         }
-        for name in ("default_schedule", "legal", "cost", "landmarks", "shared_memory"):
+        for name in ("default_schedule", "legal", "cost", "landmarks", "shared_memory", "tiling"):
             if getattr(self, name) is not None:
                 given[name] = getattr(self, name)
         for name, function in given.items():
@@ -265,7 +275,7 @@ class KernelSpec:
             for name in self.arches:
                 target = arch(name)
                 try:
-                    self.check_schedule(self.schedule_for(case, target), case, target)
+                    self.check_schedule(self.own_schedule(case, target), case, target)
                 except ValueError as error:
                     raise ValueError(
                         f"{where}: the default schedule of case {case.id!r} on {name} is not legal: {error}"
@@ -279,35 +289,59 @@ class KernelSpec:
                 self.case(id)
         for case in self.cases_of_code:
             for name in self.arches:
-                self.landmarks_of(case, arch(name))
+                self.landmarks_of(case, arch(name), self.own_schedule(case, arch(name)))
 
     def _check_grid(self, where: str) -> None:
-        given: Mapping[str, Any] = self.grid
+        self._check_knobs(where, "grid", (PASS_CONFIGS,))
+        options = self.grid.get(PASS_CONFIGS, ())
+        if not all(isinstance(value, Mapping) for value in options):
+            raise ValueError(f"{where}: values of {PASS_CONFIGS} must map options to values: {options!r}")
+
+    def _check_tuning(self, where: str) -> None:
+        self._check_knobs(where, "tuning", ())
+        if self.tuning and self.tiling is not None:
+            first = self.case(self.tuning_cases[0]) if self.tuning_cases else self.cases[0]
+            self.tiling_of(first, arch(self.arches[0]))
+
+    def _check_knobs(self, where: str, kind: str, others: tuple[str, ...]) -> None:
+        """Checks `grid` or `tuning`, whose knobs are fields of the schedule or `others`, and its cases."""
+        given: Mapping[str, Any] = getattr(self, kind)
         for knob, values in given.items():
             if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-                raise ValueError(f"{where}: grid of {knob} is {values!r}, not several values")
-        object.__setattr__(self, "grid", MappingProxyType({k: tuple(v) for k, v in given.items()}))
-        schedule = self.schedule_for(self.cases[0], arch(self.arches[0])) if self.grid else None
+                raise ValueError(f"{where}: {kind} of {knob} is {values!r}, not several values")
+        object.__setattr__(self, kind, MappingProxyType({k: tuple(v) for k, v in given.items()}))
+        given, ids = getattr(self, kind), getattr(self, f"{kind}_cases")
+        schedule = self.own_schedule(self.cases[0], arch(self.arches[0])) if given else None
         fields = dataclasses.fields(schedule) if dataclasses.is_dataclass(schedule) else ()
-        known = {PASS_CONFIGS, *(f.name for f in fields)}
-        for knob, values in self.grid.items():
+        known = {*others, *(f.name for f in fields)}
+        for knob, values in given.items():
             if knob not in known:
-                raise ValueError(
-                    f"{where}: the grid's {knob!r} is neither {PASS_CONFIGS!r} nor a field of {schedule!r}"
-                )
+                words = f"neither {' nor '.join(map(repr, others))} nor a" if others else "no"
+                raise ValueError(f"{where}: the {kind}'s {knob!r} is {words} field of {schedule!r}")
             if not values or any(value in values[:i] for i, value in enumerate(values)):
-                raise ValueError(f"{where}: grid of {knob} must hold values, each once: {values!r}")
-            if knob == PASS_CONFIGS and not all(isinstance(value, Mapping) for value in values):
-                raise ValueError(f"{where}: values of {PASS_CONFIGS} must map options to values: {values!r}")
-        if self.grid_cases and not self.grid:
-            raise ValueError(f"{where}: cases of a grid, {', '.join(self.grid_cases)}, but no grid")
-        if len(set(self.grid_cases)) < len(self.grid_cases):
-            raise ValueError(f"{where}: a case of the grid occurs twice: {', '.join(self.grid_cases)}")
-        for id in self.grid_cases:
+                raise ValueError(f"{where}: {kind} of {knob} must hold values, each once: {values!r}")
+        if ids and not given:
+            raise ValueError(f"{where}: cases of a {kind}, {', '.join(ids)}, but no {kind}")
+        if len(set(ids)) < len(ids):
+            raise ValueError(f"{where}: a case of the {kind} occurs twice: {', '.join(ids)}")
+        for id in ids:
             self.case(id)
 
     def schedule_for(self, case: Case, target: Arch) -> Any:
-        """The default schedule of `case` on `target`; None for a kernel without schedules."""
+        """The schedule of `case` on `target`, unless a check names another: one that was tuned, if there is
+        one (`tilecheck.tuning.lookup`), else the author's default. None for a kernel without schedules.
+        """
+        if self.default_schedule is None:
+            return None
+        if self.tuning:
+            from tilecheck.tuning.lookup import tuned_schedule  # reads the spec
+
+            if (found := tuned_schedule(self, case, target)) is not None:
+                return found
+        return self.own_schedule(case, target)
+
+    def own_schedule(self, case: Case, target: Arch) -> Any:
+        """The author's default schedule, whatever was tuned; None for a kernel without schedules."""
         if self.default_schedule is None:
             return None
         return call_by_name(self.default_schedule, self.names(case, target))
@@ -362,6 +396,17 @@ class KernelSpec:
         if schedule is None:
             schedule = self.schedule_for(case, target)
         return int(call_by_name(self.shared_memory, self.names(case, target, schedule, pass_configs)))
+
+    def tiling_of(self, case: Case, target: Arch, schedule: Any = None) -> Tiling | None:
+        """How a schedule (None: the default one) cuts `case` up; None for a kernel that does not say."""
+        if self.tiling is None:
+            return None
+        if schedule is None:
+            schedule = self.own_schedule(case, target)
+        tiling = call_by_name(self.tiling, self.names(case, target, schedule))
+        if not isinstance(tiling, Tiling):
+            raise ValueError(f"kernel {self.name!r}: tiling of case {case.id!r} is {tiling!r}, not a Tiling")
+        return tiling
 
     def names(
         self,

@@ -25,6 +25,7 @@ COMMANDS = {
     "calibrate": "time all rows in several runs, and say how much they differ between them",
     "promote": "make the next latency baseline of several runs",
     "report": "make one report of several runs, or that of a run that died",
+    "tune": "search for the fastest schedule of a kernel",
 }
 """Each command with its line of help."""
 

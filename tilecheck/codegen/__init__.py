@@ -8,7 +8,7 @@ facts       all of it as numbers
 artifacts   the above, kept on disk
 """
 
-from tilecheck.codegen.artifacts import Artifacts, artifacts_of, facts_of
+from tilecheck.codegen.artifacts import Artifacts, artifacts_of, facts_of, kept_facts
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.lowering import CodegenError, Lowered, lower
 from tilecheck.codegen.toolchain import NoToolchain, Toolchain, find_toolchain
@@ -23,5 +23,6 @@ __all__ = [
     "artifacts_of",
     "facts_of",
     "find_toolchain",
+    "kept_facts",
     "lower",
 ]

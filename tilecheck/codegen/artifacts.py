@@ -94,6 +94,13 @@ def facts_of(program: "Program", toolchain: Toolchain | None = None) -> Facts:
     return artifacts_of(program, toolchain).facts
 
 
+def kept_facts(program: "Program", toolchain: Toolchain | None = None) -> Facts | None:
+    """The facts of `program` if the cache has them; nothing is compiled. Raises NoToolchain."""
+    toolchain = toolchain or find_toolchain()
+    kept = _read(cache_folder() / key_of(program, toolchain), program, toolchain)
+    return None if kept is None else kept.facts
+
+
 def cache_folder() -> Path:
     """Where artifacts are kept: below the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -36,6 +36,7 @@ pytest_plugins = (
     "tilecheck.plugin.latencysummary",
     "tilecheck.plugin.reportplaces",
     "tilecheck.plugin.reporting",
+    "tilecheck.plugin.tuning",
 )
 
 # The imports below come before pytest loads these as plugins, and it would warn that it cannot rewrite them.
@@ -47,5 +48,15 @@ from tilecheck.plugin.latency import RowStopwatch  # noqa: E402
 from tilecheck.plugin.limits import skip_lacking  # noqa: E402
 from tilecheck.plugin.rows import CodeRow, KernelCase  # noqa: E402
 from tilecheck.plugin.sharedrows import SharedRow  # noqa: E402
+from tilecheck.plugin.tuning import Tuner  # noqa: E402
 
-__all__ = ["Checker", "CodeChecker", "CodeRow", "KernelCase", "RowStopwatch", "SharedRow", "skip_lacking"]
+__all__ = [
+    "Checker",
+    "CodeChecker",
+    "CodeRow",
+    "KernelCase",
+    "RowStopwatch",
+    "SharedRow",
+    "Tuner",
+    "skip_lacking",
+]

@@ -7,6 +7,7 @@ hostile_case    these (on the simulator the first of each kernel), with each kin
 grid_case       those that a kernel tries its grid on
 scheduled_case  these, under each schedule
 latency_case    those that a kernel is timed on
+tuned_case      the first case that a kernel's schedules are searched for, if they are
 
 Ids are `KernelSpec.test_id`, which is API: `test_output[matmul-tail-m-fp16]`, with the draw's or the
 schedule's after it.
@@ -87,6 +88,12 @@ def latency_cases(config: pytest.Config) -> Iterator[KernelCase]:
     return (KernelCase(spec, spec.case(id)) for spec in specs(config) for id in spec.latency_cases)
 
 
+def _tuned_cases(config: pytest.Config) -> Iterator[KernelCase]:
+    for spec in specs(config):
+        if spec.tuning and selection(config).arch.name in spec.arches:
+            yield KernelCase(spec, spec.case(spec.tuning_cases[0]) if spec.tuning_cases else spec.cases[0])
+
+
 _ROWS = {
     "kernel_case": _kernel_cases,
     "simulated_case": _simulated_cases,
@@ -95,6 +102,7 @@ _ROWS = {
     "grid_case": _grid_cases,
     "scheduled_case": _scheduled_cases,
     "latency_case": latency_cases,
+    "tuned_case": _tuned_cases,
 }
 
 
@@ -148,3 +156,9 @@ def latency_case() -> KernelCase:
 def unconfigured() -> NoReturn:
     """Fails the test that asks for kernels where there are none."""
     pytest.fail("no kernels to check: the ini option tilecheck_specs names no specs", pytrace=False)
+
+
+@pytest.fixture
+def tuned_case() -> KernelCase:
+    """A kernel that has a space of schedules, and the first case that it is searched for."""
+    unconfigured()

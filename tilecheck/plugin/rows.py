@@ -20,6 +20,7 @@ ARGUMENTS = (
     "scheduled_case",
     "grid_case",
     "latency_case",
+    "tuned_case",
 )
 """Names under which a test asks for rows; `tilecheck.plugin.parametrization` says how they differ."""
 

@@ -13,7 +13,9 @@ from tilecheck.codegen import (
     Toolchain,
     artifacts_of,
     compiling,
+    facts_of,
     find_toolchain,
+    kept_facts,
     lower,
 )
 from tilecheck.codegen import artifacts as module
@@ -74,6 +76,13 @@ def test_the_second_time_nothing_is_compiled_nor_lowered(
     assert len(compiled) == 1
     assert (again.facts, again.cuda, again.tir, again.cubin) == (first.facts, first.cuda, first.tir, b"cubin")
     assert (first.facts.registers, first.facts.threads, first.facts.instructions["LDG.128"]) == (40, 128, 1)
+
+
+def test_kept_facts_are_those_that_were_made_and_never_make_any(compiled: list[str]) -> None:
+    assert kept_facts(program(), toolchain()) is None and compiled == []
+    made = facts_of(program(), toolchain())
+    assert kept_facts(program(), toolchain()) == made
+    assert kept_facts(program(), toolchain(nvcc="13.1.0")) is None and len(compiled) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,199 @@
+"""`tilecheck tune`: its options, what it prints, and its exit codes; with a bench of made-up times."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.tuning.fakes import SOURCE, FakeBench, facts, goal, module_in
+from tilecheck import environment
+from tilecheck.cli import main
+from tilecheck.codegen import NoToolchain
+from tilecheck.spec import KernelSpec
+from tilecheck.tuning import machine
+from tilecheck.tuning.outcomes import BenchError, Failure
+from tilecheck.tuning.winners import read_winners
+
+GPU = environment.Machine(torch="2.11", driver="580", gpu="NVIDIA H200", capability=(9, 0), compiler=True)
+INI = "[pytest]\npythonpath = .\ntilecheck_specs = copy_to_tune\n"
+
+
+class Entered(FakeBench):
+    def __enter__(self) -> "Entered":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def smooth(tile: int, stages: int, threads: int) -> float | Failure:
+    return Failure("wrong", "the tail") if stages == 3 else 1e-4 * (1 + abs(tile - 128) / 128 + stages)
+
+
+Command = Callable[..., int]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "pytest.ini").write_text(INI)
+    module_in(root)
+    monkeypatch.syspath_prepend(str(root))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(environment, "machine", lambda: GPU)
+    monkeypatch.setattr(machine, "goal_here", lambda spec, case: goal(spec, case.id))
+    monkeypatch.setattr(machine, "goal_for", lambda spec, case, arch: replace(goal(spec, case.id), arch=arch))
+    return root
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Entered:
+    made = Entered(smooth)
+    monkeypatch.setattr(machine, "bench_for", lambda *_: made)
+    return made
+
+
+def test_a_search_prints_its_report_and_stores_the_winner(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "copy", "--jobs", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("copy-long on NVIDIA H200 (sm_90a)\nspace: 4 x 4 = 16 combinations")
+    assert "stored in schedules.json" in out and "knob" in out
+    assert "copy-long: 14 of 14 schedules, best 200.0 us by t128-s1" in err
+    (entry,) = read_winners(project / "schedules.json")
+    assert entry.schedule == {"tile": 128, "stages": 1, "threads": 128}
+
+
+def test_a_dry_run_stores_nothing(project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "copy", "--case", "long", "--dry-run", "--most", "5"]) == 0
+    assert not (project / "schedules.json").exists()
+    assert "tried: 4 timed, 1 wrong" in capsys.readouterr().out or len(bench.compiled) == 5
+
+
+def test_data_for_plots_are_written(project: Path, bench: Entered, tmp_path: Path) -> None:
+    assert (
+        main(["tune", "copy", "--case", "long", "--case", "far", "--json", str(tmp_path / "out.json")]) == 0
+    )
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert [(row["case"], row["gpu"], len(row["outcomes"])) for row in data] == [
+        ("long", "nvidia-h200", 14),
+        ("far", "nvidia-h200", 14),
+    ]
+
+
+def test_for_another_architecture_nothing_is_timed(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.made = lambda candidate: facts(registers=77)
+    assert main(["tune", "copy", "--arch", "sm_80", "--most", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "copy-long for sm_80" in out and "nothing was timed: this GPU is sm_90a" in out and "77" in out
+    assert bench.measured == [] and not (project / "schedules.json").exists()
+
+
+def test_several_architectures_are_shown_side_by_side(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench.made = lambda candidate: facts(registers=len(candidate.id))
+    assert (
+        main(["tune", "copy", "--arch", "sm_80", "sm_90a", "--most", "3", "--json", str(tmp_path / "o")]) == 0
+    )
+    out = capsys.readouterr().out
+    assert out.count("nothing was timed") == 2
+    head, *rows = (line.split() for line in out[out.rindex("\nschedule") :].strip().splitlines())
+    assert head[:4] == ["schedule", "arch", "threads", "regs"]
+    assert [row[-10 if len(row) == 10 else 1] for row in rows] == ["sm_80", "sm_90a"] * 3
+    first, second = json.loads((tmp_path / "o").read_text())
+    values = [sorted(str(row["values"]) for row in each["compiled"]) for each in (first, second)]
+    assert values[0] == values[1] and len(values[0]) == 3
+
+
+def test_without_a_gpu_nothing_is_timed_and_the_reason_is_there(
+    project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(environment, "machine", lambda: environment.Machine(torch="2.11", no_driver="none"))
+    bench.made = lambda candidate: facts()
+    assert main(["tune", "copy"]) == 0
+    assert "nothing was timed: no NVIDIA driver (none)" in capsys.readouterr().out
+
+
+def test_exit_codes(project: Path, bench: Entered) -> None:
+    bench.time = lambda **_: Failure("wrong", "all")
+    assert main(["tune", "copy"]) == 1
+    bench.made = lambda candidate: Failure("does not compile", "no")
+    assert main(["tune", "copy", "--arch", "sm_80"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no kernel 'nothing'"),
+        (["copy", "--case", "lonh"], "has no case 'lonh'; did you mean long"),
+        (["copy", "--arch", "sm_81"], "no architecture 'sm_81'"),
+        (["copy", "--arch", "sm_80", "sm_91"], "no architecture 'sm_91'"),
+        (["copy", "--budget", "-1"], "'-1' is no number of minutes"),
+        (["copy", "--most", "0"], "'0' is no number of schedules"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+def test_a_spoilt_file_is_refused_in_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "schedules.json").write_text("{}")
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    assert "schedules.json is no file of schedules" in err and err.count("\n") == 1
+    assert bench.compiled == []
+
+
+def test_what_breaks_the_bench_is_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(_: Any) -> None:
+        raise BenchError("the GPU is gone")
+
+    bench.on_measure = gone
+    assert main(["tune", "copy"]) == 2
+    assert "copy-long: the GPU is gone" in capsys.readouterr().err
+    bench.made = None  # no compiler
+    assert main(["tune", "copy", "--arch", "sm_80"]) == 2
+    assert "copy-long: no nvcc" in capsys.readouterr().err
+    with pytest.raises(NoToolchain):
+        bench.facts(None)  # type: ignore[arg-type]
+
+
+def test_a_kernel_without_a_space_is_told_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = SOURCE.replace("        tuning=", "        grid=").replace(
+        '        tuning_cases=("long",),\n', ""
+    )
+    spec: KernelSpec = module_in(project, plain).SPEC
+    assert not spec.tuning
+    assert main(["tune", "copy"]) == 2
+    assert "kernel 'copy' has nothing to tune" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_with_130_and_a_report(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import os
+    import signal
+
+    bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 2 else None
+    assert main(["tune", "copy"]) == 130
+    assert "the same command goes on where this stopped" in capsys.readouterr().out
+    done = len(bench.measured)
+    bench.reopen()
+    assert main(["tune", "copy"]) == 0
+    assert len(bench.measured) - done < 14

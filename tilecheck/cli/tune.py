@@ -1,0 +1,254 @@
+"""Search for the fastest schedule of a kernel: every candidate is compiled, checked against the reference,
+and timed. Winners that are faster than the schedule in use, beyond noise, go into schedules.json beside the
+kernels.
+
+A search that was interrupted, or ran out of time, goes on with the same command. Without a GPU, or for an
+architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilecheck.cli.failing import BadInput
+from tilecheck.cli.output import note, show, stdout_kept
+from tilecheck.cli.selecting import (
+    add_jobs,
+    add_root,
+    arches_named,
+    case_named,
+    default_arch,
+    kernel_named,
+    project_of,
+    specs_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilecheck.arches import Arch
+    from tilecheck.project import Project
+    from tilecheck.spec import Case, KernelSpec
+    from tilecheck.tuning.progress import Progress
+    from tilecheck.tuning.tune import Goal
+
+COMPILED = 16
+"""Candidates that are compiled where nothing is timed, unless --most says otherwise."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
+    )
+    parser.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a case; may be given several times (default: those that the kernel is tuned for)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=_minutes,
+        metavar="MINUTES",
+        help="of the search for each case, to which the confirmation adds about one (default: no limit)",
+    )
+    parser.add_argument("--most", type=_count, metavar="N", help="try the N likeliest schedules only")
+    parser.add_argument(
+        "--arch",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ARCH",
+        help="compile for this architecture (default: that of the GPU); several are shown side by side",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the inputs (default: 0)")
+    parser.add_argument("--dry-run", action="store_true", help="store no winner")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all outcomes, and how each knob moves latency"
+    )
+    add_jobs(parser)
+    add_root(parser)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes")
+    return minutes
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of schedules")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project = project_of(arguments)
+    spec = kernel_named(arguments.kernel, specs_of(project))
+    if not spec.tuning:
+        raise BadInput(f"kernel {spec.name!r} has nothing to tune: its spec gives no `tuning`")
+    ids = arguments.case or spec.tuning_cases or (spec.cases[0].id,)
+    cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
+    asked = arches_named(arguments.arch) if arguments.arch else ()
+    why = _why_not_timed(asked)
+    data: list[dict[str, Any]] = []
+    good = True
+    for case in cases:
+        if why is None:
+            good = _tune(arguments, project, spec, case, data) and good
+        else:
+            good = (
+                _compile(arguments, project, spec, case, asked or (default_arch(spec),), why, data) and good
+            )
+    if arguments.json is not None:
+        _write(arguments.json, data)
+    return 0 if good else 1
+
+
+def _why_not_timed(asked: "Sequence[Arch]") -> str | None:
+    """Why the architecture that is asked for cannot be timed here; None: it can."""
+    from tilecheck import environment
+    from tilecheck.arches import arch_of_capability
+
+    machine = environment.machine()
+    if (missing := environment.why_no_gpu(machine)) is not None:
+        return missing
+    assert machine.capability is not None
+    own = arch_of_capability(*machine.capability).name
+    return None if all(arch.name == own for arch in asked) else f"this GPU is {own}"
+
+
+def _tune(
+    arguments: argparse.Namespace,
+    project: "Project",
+    spec: "KernelSpec",
+    case: "Case",
+    data: list[dict[str, Any]],
+) -> bool:
+    """Whether a schedule is right and has a time; raises KeyboardInterrupt after an interrupted report."""
+    from tilecheck.tuning.explore import as_json
+    from tilecheck.tuning.lookup import winners_file
+    from tilecheck.tuning.machine import bench_for, goal_here, journals_folder
+    from tilecheck.tuning.outcomes import BenchError
+    from tilecheck.tuning.report import text_of
+    from tilecheck.tuning.tune import tune
+
+    with stdout_kept():
+        try:
+            goal = goal_here(spec, case)
+            with bench_for(goal, project.spec_names, project.root, arguments.jobs, arguments.seed) as bench:
+                tuned = tune(
+                    goal,
+                    bench,
+                    journals=journals_folder(project.root),
+                    winners=None if arguments.dry_run else winners_file(spec),
+                    progress=_progress,
+                    budget=None if arguments.budget is None else 60 * arguments.budget,
+                    most=arguments.most,
+                    batch=max(8, 2 * arguments.jobs),
+                )
+        except (BenchError, ValueError, PermissionError) as error:
+            raise BadInput(f"{spec.test_id(case)}: {error}") from error
+    _report(text_of(tuned), data)
+    data.append(_described(goal) | as_json(tuned.found.outcomes, spec.tuning))
+    if tuned.found.ended == "interrupted":
+        raise KeyboardInterrupt
+    return bool(tuned.found.timed)
+
+
+def _compile(
+    arguments: argparse.Namespace,
+    project: "Project",
+    spec: "KernelSpec",
+    case: "Case",
+    arches: "Sequence[Arch]",
+    why: str,
+    data: list[dict[str, Any]],
+) -> bool:
+    """Whether a schedule compiles for each of the architectures."""
+    from tilecheck.codegen import NoToolchain
+    from tilecheck.tuning.machine import bench_for, goal_for
+    from tilecheck.tuning.outcomes import BenchError, Failure
+    from tilecheck.tuning.report import side_by_side, text_of_compiled
+    from tilecheck.tuning.tune import compile_ranked, likeliest_of_all
+
+    if others := [arch.name for arch in arches if arch.name not in spec.arches]:
+        known = ", ".join(spec.arches)
+        raise BadInput(f"kernel {spec.name!r} is not for {', '.join(others)}, but for {known}")
+    most, several, good = arguments.most or COMPILED, [], True
+    try:
+        goals = [goal_for(spec, case, arch) for arch in arches]
+        wanted = likeliest_of_all(goals, most) if len(goals) > 1 else None
+        for goal in goals:
+            with (
+                stdout_kept(),
+                bench_for(goal, project.spec_names, project.root, arguments.jobs, arguments.seed) as bench,
+            ):
+                compiled = compile_ranked(
+                    goal,
+                    bench,
+                    jobs=arguments.jobs,
+                    progress=_progress,
+                    most=most,
+                    budget=None if arguments.budget is None else 60 * arguments.budget,
+                    wanted=wanted,
+                )
+            several.append(compiled)
+            _report(text_of_compiled(compiled, why), data)
+            rows = [
+                {
+                    "id": candidate.id,
+                    "values": candidate.values,
+                    "estimate": None if estimate is None else estimate.seconds,
+                    **(vars(facts) if isinstance(facts, Failure) else {"facts": facts.as_json()}),
+                }
+                for candidate, estimate, facts in compiled.rows
+            ]
+            data.append(_described(goal) | {"compiled": rows})
+            good = any(not isinstance(facts, Failure) for *_, facts in compiled.rows) and good
+    except (NoToolchain, BenchError, ValueError, PermissionError) as error:
+        raise BadInput(f"{spec.test_id(case)}: {error}") from error
+    if len(several) > 1:
+        _report(side_by_side(several), data)
+    return good
+
+
+def _report(text: str, before: list[dict[str, Any]]) -> None:
+    """Shows a report, after a blank line if there was one before."""
+    show(f"\n{text}" if before else text)
+
+
+def _progress(name: str, total: int) -> "Progress":
+    from tilecheck.tuning.progress import progress_on
+
+    return progress_on(name, total, sys.stderr)
+
+
+def _described(goal: "Goal") -> dict[str, Any]:
+    return {
+        "kernel": goal.spec.name,
+        "case": goal.case.id,
+        "arch": goal.arch.name,
+        "gpu": goal.arch.gpu,
+        "versions": dict(goal.versions),
+    }
+
+
+def _write(path: Path, data: list[dict[str, Any]]) -> None:
+    try:
+        descriptor, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(data, file, indent=1)
+        os.replace(made, path)
+    except OSError as error:
+        raise BadInput(f"--json {path}: {error.strerror}") from error
+    note(f"written to {path}")

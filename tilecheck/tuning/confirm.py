@@ -1,0 +1,90 @@
+"""Is a schedule faster than the one in use, or is it noise? Pure arithmetic on times taken in turn."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilecheck.tuning.outcomes import Timing
+
+LEAST_GAIN = 0.005
+"""Share of the time of the default: two processes agree within 0.2 to 0.3 % (`tilecheck.timing`)."""
+
+FINALISTS = 3
+"""The fastest of a search, which meet the default once more."""
+
+REPEATS = 5
+TURN_BUDGET = 1.5
+"""Seconds of samples for one turn of all contenders."""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Whether `winner` is to be kept, and why.
+
+    median, default: seconds, medians over the turns; default is None where the default has no time.
+    noise: how far the default's own time moved from turn to turn, as a share.
+    gain: share of the default's time that the winner saves, the median over the turns; None without default.
+    """
+
+    winner: str
+    kept: bool
+    reason: str
+    median: float
+    timing: Timing
+    default: float | None = None
+    noise: float = 0.0
+    gain: float | None = None
+
+
+def confirmed(turns: Sequence[Mapping[str, Timing]], default: str) -> Confirmed:
+    """The best contender of `turns` against the one called `default`.
+
+    turns: times by name, the same names in each. Raises ValueError where there is none.
+    """
+    medians = {name: statistics.median(turn[name].median for turn in turns) for name in (turns or [{}])[0]}
+    others = {name: median for name, median in medians.items() if name != default}
+    if not medians:
+        raise ValueError("nothing was timed in turn")
+    if not others:
+        return _told(turns, default, False, "nothing else is right and has a time", medians, default)
+    winner = min(others, key=lambda name: others[name])
+    if default not in medians:
+        return _told(turns, winner, True, "the default has no time", medians, default)
+    methods = {turn[name].method for turn in turns for name in (winner, default)}
+    if len(methods) > 1:
+        told = f"times taken by {' and by '.join(sorted(methods))} are not compared"
+        return _told(turns, winner, False, told, medians, default)
+    gains = [1 - turn[winner].median / turn[default].median for turn in turns]
+    noise = max(abs(turn[default].median / medians[default] - 1) for turn in turns)
+    gain, least = statistics.median(gains), max(LEAST_GAIN, noise)
+    if gain <= least:
+        told = f"{gain:+.2%} is within noise, {least:.2%}"
+        return _told(turns, winner, False, told, medians, default)
+    if min(gains) <= 0:
+        told = f"{gain:+.2%}, but not in every turn: {min(gains):+.2%} in one"
+        return _told(turns, winner, False, told, medians, default)
+    return _told(turns, winner, True, f"{gain:+.2%}, over noise of {least:.2%}", medians, default)
+
+
+def _told(
+    turns: Sequence[Mapping[str, Timing]],
+    winner: str,
+    kept: bool,
+    reason: str,
+    medians: Mapping[str, float],
+    default: str,
+) -> Confirmed:
+    timing = min((turn[winner] for turn in turns), key=lambda t: abs(t.median - medians[winner]))
+    if default not in medians:
+        return Confirmed(winner, kept, reason, medians[winner], timing)
+    usual = medians[default]
+    return Confirmed(
+        winner=winner,
+        kept=kept,
+        reason=reason,
+        median=medians[winner],
+        timing=timing,
+        default=usual,
+        noise=max(abs(turn[default].median / usual - 1) for turn in turns),
+        gain=statistics.median(1 - turn[winner].median / turn[default].median for turn in turns),
+    )

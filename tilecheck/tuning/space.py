@@ -1,0 +1,132 @@
+"""The schedules to try for one case on one architecture: those of the spec's `tuning` that are legal and fit.
+
+Pure: imports neither torch nor TileLang.
+"""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilecheck.arches import KIB, Arch
+from tilecheck.schedules import Grid
+from tilecheck.spec import Case, KernelSpec
+from tilecheck.tiling import Tiling
+
+RESERVED_SHARED = KIB
+"""Bytes of shared memory that CUDA keeps for itself in every block (CUDA C++ Programming Guide 13.0, "Shared
+Memory" of capability 8.x and later)."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule to try.  id: short and unique in the space, "default" for the one in use now."""
+
+    id: str
+    schedule: Any
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every field of the schedule."""
+        return values_of(self.schedule)
+
+    @property
+    def key(self) -> str:
+        """The same for equal schedules, whatever they are called."""
+        return json.dumps(self.values, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is tried for `case` of `spec` on `arch`, in the order of the knobs' values.
+
+    default: the schedule in use now, which is among the candidates.
+    product, legal: combinations of the knobs' values, and those that `legal` accepts.
+    refused: reasons for which others do not fit, with how many each.
+    """
+
+    spec: KernelSpec
+    case: Case
+    arch: Arch
+    default: Candidate
+    candidates: tuple[Candidate, ...]
+    product: int
+    legal: int
+    refused: Mapping[str, int]
+
+    def __str__(self) -> str:
+        knobs = " x ".join(str(len(values)) for values in self.spec.tuning.values())
+        told = "".join(f", {count} {reason}" for reason, count in self.refused.items())
+        return (
+            f"{knobs} = {self.product} combinations, {self.legal} legal{told}, {len(self.candidates)} to try"
+        )
+
+
+def space_of(spec: KernelSpec, case: Case, arch: Arch) -> Space:
+    """The space of `case`; ValueError for a kernel without one, and where it is too large or nothing is
+    legal.
+    """
+    if not spec.tuning:
+        raise ValueError(f"kernel {spec.name!r} has nothing to tune: its spec gives no `tuning`")
+    default = spec.schedule_for(case, arch)
+    grid = Grid(spec, case, arch, knobs=spec.tuning)
+    refused: Counter[str] = Counter()
+    candidates = {"": Candidate("default", default)}
+    legal = grid.full()
+    for variant in legal:
+        candidate = Candidate(variant.id, variant.schedule)
+        tiling = spec.tiling_of(case, arch, variant.schedule)
+        shared = spec.shared_memory_of(case, arch, variant.schedule)
+        if candidate.schedule == default:
+            continue  # it has its place
+        if (reason := unfit(arch, shared or 0, tiling)) is None:
+            candidates[candidate.key] = candidate
+        else:
+            refused[reason] += 1
+    return Space(
+        spec=spec,
+        case=case,
+        arch=arch,
+        default=candidates[""],
+        candidates=tuple(candidates.values()),
+        product=grid.product,
+        legal=len(legal),
+        refused=dict(refused),
+    )
+
+
+def unfit(arch: Arch, shared: int, tiling: Tiling | None) -> str | None:
+    """Why no multiprocessor of `arch` holds such a block, without numbers; None: it does, as far as known.
+
+    Registers are the compiler's to share out: `tilecheck.tuning.worker` looks at the facts of its code.
+    """
+    if shared > arch.shared_per_block:
+        return "over the shared memory of a block"
+    if tiling is not None and tiling.threads > arch.max_threads:
+        return "over the threads of a block"
+    return None
+
+
+def values_of(schedule: Any) -> dict[str, Any]:
+    """Fields of a schedule, by name; none for None."""
+    if schedule is None:
+        return {}
+    return {f.name: getattr(schedule, f.name) for f in dataclasses.fields(schedule)}
+
+
+def schedule_of(values: Mapping[str, Any], like: Any) -> Any:
+    """The schedule with these fields, of the same class as `like`.
+
+    Raises ValueError, in one line, where the fields are not those of the class, or not of their types.
+    """
+    usual = values_of(like)
+    if missing := sorted(usual.keys() - values.keys()):
+        raise ValueError(f"schedule {dict(values)} lacks {', '.join(missing)}")
+    if unknown := sorted(values.keys() - usual.keys()):
+        raise ValueError(f"schedule {dict(values)} has {', '.join(unknown)}; known: {', '.join(usual)}")
+    for name, value in values.items():
+        if type(value) is not type(usual[name]):
+            raise ValueError(f"{name}={value!r} is not of the type of {name}={usual[name]!r}")
+    return None if like is None else type(like)(**values)
