@@ -17,6 +17,7 @@ from tilecheck.cli.output import flush, note
 from tilecheck.near import did_you_mean
 
 COMMANDS = {
+    "doctor": "look at this machine: what can be run here, and what mends what cannot",
     "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
     "ab": "time the kernels of two commits, or two versions of TileLang, in turn",
