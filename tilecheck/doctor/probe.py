@@ -10,7 +10,9 @@ def _program(N: int, dtype: str, block: int = 512) -> Any:
 
     @T.prim_func  # type: ignore[untyped-decorator]
     def probe(  # type: ignore[no-untyped-def]
-        A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype), C: T.Tensor((N,), dtype)
+        A: T.Tensor((N,), dtype),  # type: ignore[valid-type]
+        B: T.Tensor((N,), dtype),  # type: ignore[valid-type]
+        C: T.Tensor((N,), dtype),  # type: ignore[valid-type]
     ):
         with T.Kernel(T.ceildiv(N, block), threads=128) as b:
             for i in T.Parallel(block):
