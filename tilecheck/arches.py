@@ -21,6 +21,7 @@ class Arch:
         operands, summed in fp32; half as many on tf32, twice as many on 8 bits. Consumer cards of sm_89 and
         sm_120a have half of it.
     bulk_copy: it has the bulk tensor copy engine (TMA).
+    threads_per_sm, blocks_per_sm: that a multiprocessor holds at a time.
     """
 
     name: str
@@ -32,16 +33,27 @@ class Arch:
     max_threads: int = 1024
     registers_per_sm: int = 65536
     registers_per_thread: int = 255
+    threads_per_sm: int = 2048
+    blocks_per_sm: int = 32
 
 
 ARCHES: dict[str, Arch] = {
     a.name: a
     for a in (
         Arch("sm_80", (8, 0), 163 * KIB, 164 * KIB, 2048),
-        Arch("sm_89", (8, 9), 99 * KIB, 100 * KIB, 1024),
+        Arch("sm_89", (8, 9), 99 * KIB, 100 * KIB, 1024, threads_per_sm=1536, blocks_per_sm=24),
         Arch("sm_90a", (9, 0), 227 * KIB, 228 * KIB, 4096, bulk_copy=True),
         Arch("sm_100a", (10, 0), 227 * KIB, 228 * KIB, 8192, bulk_copy=True),
-        Arch("sm_120a", (12, 0), 99 * KIB, 100 * KIB, 1024, bulk_copy=True),
+        Arch(
+            "sm_120a",
+            (12, 0),
+            99 * KIB,
+            100 * KIB,
+            1024,
+            bulk_copy=True,
+            threads_per_sm=1536,
+            blocks_per_sm=24,
+        ),
     )
 }
 

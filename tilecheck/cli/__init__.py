@@ -18,6 +18,7 @@ from tilecheck.near import did_you_mean
 
 COMMANDS = {
     "doctor": "look at this machine: what can be run here, and what mends what cannot",
+    "explain": "say what a kernel does: tiles, grid, occupancy, traffic, roofline",
     "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
     "ab": "time the kernels of two commits, or two versions of TileLang, in turn",
