@@ -18,6 +18,8 @@ from tilecheck.near import did_you_mean
 
 COMMANDS = {
     "doctor": "look at this machine: what can be run here, and what mends what cannot",
+    "init": "write pytest's configuration and the test modules into another repository",
+    "new": "write the skeleton of a kernel, which passes, and list it",
     "explain": "say what a kernel does: tiles, grid, occupancy, traffic, roofline",
     "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",

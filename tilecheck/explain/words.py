@@ -148,7 +148,7 @@ def _occupancy(arch: Arch, layout: Layout, sources: Sources) -> Occupancy:
 
 def _launch(layout: Layout, held: Occupancy, sources: Sources) -> Rows:
     grid = " x ".join(str(extent) for extent in layout.grid)
-    yield "grid", f"{grid} = {layout.blocks} blocks"
+    yield "grid", f"{grid} = {layout.blocks} block{'' if layout.blocks == 1 else 's'}"
     limits = ", ".join(f"{name} {blocks}" for name, blocks in held.limits.items())
     limited = " and ".join(held.limited_by)
     at_most = "" if sources.facts is not None else " at most"
