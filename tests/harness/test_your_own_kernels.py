@@ -104,7 +104,7 @@ def test_the_second_time_nothing_changes(repository: Path, capfd: pytest.Capture
 
 def test_what_is_there_is_never_written_over(repository: Path) -> None:
     there = {
-        "pytest.ini": "# ours\n[pytest]\n# and this\naddopts = -q\nmarkers =\n    slow: yes\n[other]\na = 1\n",
+        "pytest.ini": "# ours\n[pytest]\n# and this\naddopts = -q\nmarkers =\n    slow: yes\n[x]\na = 1\n",
         "specs/__init__.py": "SPECS = ()\n",
         "tests/test_correctness.py": "def test_mine(): pass\n",
     }
