@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tilecheck.project import configuration_of, find_project
 
-MODULES = ("correctness", "schedules", "differential", "determinism", "sanitizer")
+MODULES = ("correctness", "schedules", "latency", "differential", "determinism", "sanitizer")
 """The test modules that `init` writes; each asks one question of every kernel."""
 
 LISTING = "FAMILIES"
