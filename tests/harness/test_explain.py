@@ -110,6 +110,40 @@ def test_a_scale_loop_inside_a_loop() -> None:
     assert [(loop.least, loop.most) for loop in found.loops] == [(1, 8), (3, 3)]
 
 
+def test_sizes_that_the_program_takes_from_its_tensors() -> None:
+    def program() -> Any:
+        n = T.dynamic("n")
+
+        @T.prim_func
+        def main(X: T.Tensor((n,), "float32"), Y: T.Tensor((n,), "float32")):
+            with T.Kernel(T.ceildiv(n, 128), threads=128) as b:
+                for i in T.Parallel(128):
+                    Y[b * 128 + i] = X[b * 128 + i]
+
+        return main
+
+    found = traced(program, n=1000)
+    assert (found.grid, found.read, found.open) == ((8, 1, 1), {"X": 4096}, ())
+
+
+def test_several_kernels_of_one_program() -> None:
+    def program(n: int) -> Any:
+        @T.prim_func
+        def main(X: T.Tensor((n,), "float32"), Y: T.Tensor((n,), "float32")):
+            with T.Kernel(2, threads=64):
+                for i in T.Parallel(n):
+                    Y[i] = X[i]
+            with T.Kernel(3, threads=32):
+                for i in T.Parallel(n):
+                    Y[i] = X[i]
+
+        return main
+
+    found = traced(program, n=64)
+    assert (found.grid, found.threads, found.read) == ((3, 1, 1), 32, {"X": 5 * 256})
+    assert found.open == ("all kernels together: grid and threads are those of the last one",)
+
+
 def test_what_is_only_known_at_run_time_is_left_open() -> None:
     def program(n: int) -> Any:
         @T.prim_func

@@ -34,7 +34,7 @@ class GpuState:
 
 
 def installed_gpus(nvml: Any = None) -> list[GpuState]:
-    """The GPUs that NVML finds, hidden ones included; none where there is no driver.
+    """The GPUs that NVML finds, hidden ones included; none where there is no driver, or it does not answer.
 
     nvml: the module pynvml, or what stands for it.
     """
@@ -48,6 +48,8 @@ def installed_gpus(nvml: Any = None) -> list[GpuState]:
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
         return [_state(nvml, handle) for handle in handles]
+    except nvml.NVMLError:
+        return []
     finally:
         nvml.nvmlShutdown()
 

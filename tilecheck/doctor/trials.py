@@ -5,6 +5,7 @@ from typing import Literal
 
 from tilecheck.doctor.lines import Line
 from tilecheck.doctor.probe import SPEC
+from tilecheck.gist import gist
 
 _CASE = SPEC.cases[0]
 _ARCH = "sm_90a"
@@ -38,7 +39,8 @@ def compile_line() -> Line:
 
     try:
         facts = facts_of(build_program(SPEC, _CASE, arch(_ARCH)))
-    except (CodegenError, ValueError) as error:
+    except Exception as error:  # whatever it is, it is what the doctor was asked for
         mend = "nvcc, its headers and g++ have to fit: pip install -e '.[codegen]' brings one set"
-        return Line("compiler", "bad", str(error), mend)
+        said = str(error) if isinstance(error, CodegenError) else gist(error)
+        return Line("compiler", "bad", said, mend)
     return Line("compiler", "ok", f"vector add compiles for {_ARCH}: {facts.registers} registers, no GPU")

@@ -117,12 +117,18 @@ class _Reader:
             if var in program.prim_func.buffer_map:
                 self._names[program.prim_func.buffer_map[var].data] = parameter.name
         sizes = {**program.case.dims, **program.case.flags}
+        symbolic = [
+            var
+            for buffer in program.prim_func.buffer_map.values()
+            for extent in buffer.shape
+            for var in tvm.tirx.analysis.undefined_vars(extent)
+        ]
         self._bound: dict[Any, Any] = {
             var: tvm.tirx.IntImm(var.dtype, sizes[var.name])
-            for var in tvm.tirx.analysis.undefined_vars(program.prim_func.body)
+            for var in (*symbolic, *program.prim_func.params)
             if isinstance(sizes.get(var.name), int)
         }
-        self.grid, self.threads = [1, 1, 1], 1
+        self.grid, self.threads, self._launches = [1, 1, 1], 1, 0
         self.tiles: list[Tile] = []
         self.loops: list[Loop] = []
         self.read: dict[str, int] = {}
@@ -172,6 +178,9 @@ class _Reader:
             self.tiles.append(Tile(buffer.name, shape, str(buffer.dtype), str(buffer.scope()), size))
         if threads := node.annotations.get("tl.launch_threads"):
             self.threads = prod(int(extent) for extent in threads)
+            self._launches += 1
+            if self._launches > 1:
+                self.open.append("all kernels together: grid and threads are those of the last one")
         self.visit(node.body, place)
 
     def _loop(self, node: Any, place: _Place) -> None:
