@@ -8,13 +8,15 @@ import pytest
 import tilelang.language as T
 
 import kernels
+from tilecheck import environment
 from tilecheck.arches import ARCHES, arch
 from tilecheck.chips import CHIPS
-from tilecheck.cli import main
+from tilecheck.cli import explain, main
 from tilecheck.codegen import CodegenError, NoToolchain, artifacts
 from tilecheck.explain import layout_of, occupancy
 from tilecheck.explain.layout import Layout
 from tilecheck.explain.occupancy import waves
+from tilecheck.monitor import GpuFacts
 from tilecheck.program import Program, build_program
 from tilecheck.roofline import roof
 from tilecheck.spec import Case, KernelSpec
@@ -223,6 +225,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def explained(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(environment, "machine", environment.Machine)  # no GPU, whatever there is
     assert main(["explain", *arguments]) == 0
     text = capfd.readouterr().out
     assert all(len(line) <= 110 for line in text.splitlines())
@@ -241,7 +244,7 @@ def test_without_nvcc_it_says_what_it_lacks(
     assert "reads A 1.879 GB (56 x), B 3.758 GB (32 x)" in text
     assert "at least 268.4 MB; the blocks ask for 5.755 GB, 21.4 times that" in text
     assert "1792 operations a byte, over the ridge of 223: bound by operations" in text
-    assert "registers and with them what they allow of occupancy: no nvcc anywhere; install one" in text
+    assert "compiler registers, and what they allow of occupancy: no nvcc anywhere; install one" in text
     assert "none spilled" not in text
 
 
@@ -255,10 +258,34 @@ def test_a_program_that_does_not_lower_is_explained_as_far_as_it_goes(
     monkeypatch.setattr("tilecheck.codegen.lower", refuses)
     text = explained(capfd, monkeypatch, "softmax", "--case", "quarter-gib-4096-fp16", "--arch", "sm_80")
     assert "at most, limited by" in text
-    assert "shared memory, and threads that only copy: TileLang does not lower it" in text
+    assert "registers, shared memory, threads that only copy, and what they allow of occupancy: " in text
     assert "under the ridge" in text
     assert "bound by device memory" in text
     assert "A100" in text
+
+
+@pytest.mark.parametrize(
+    ("on", "name", "multiprocessors"),
+    [((9, 0), "NVIDIA GH200", 120), ((8, 0), "NVIDIA H200", 132), (None, "NVIDIA H200", 132)],
+)
+def test_the_gpu_is_that_of_the_machine_if_it_is_of_the_architecture(
+    on: tuple[int, int] | None, name: str, multiprocessors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here:
+        def __enter__(self) -> "Here":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def facts(self) -> GpuFacts:
+            return GpuFacts("NVIDIA GH200", 120, 1.98e9, 4e12, 60 << 20, "580")
+
+    machine = environment.Machine(torch="2", gpu="NVIDIA GH200" if on else None, capability=on)
+    monkeypatch.setattr(environment, "machine", lambda: machine)
+    monkeypatch.setattr("tilecheck.monitor.Monitor", Here)
+    gpu, _ = explain.gpu_for(arch("sm_90a"))
+    assert (gpu.name, gpu.multiprocessors) == (name, multiprocessors)
 
 
 @pytest.mark.codegen

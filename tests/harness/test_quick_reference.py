@@ -27,6 +27,12 @@ PLACE = "..."
 TENSORS = {"s": "S", "z": "Z", "r": "R"}  # tiles, and where the frame stores them at its end
 
 
+@pytest.fixture(autouse=True)
+def asserts_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assertions are left out of what is traced where there is no CUDA."""
+    monkeypatch.setattr("tilelang.cuda.debug._IS_CUDA_AVAILABLE", True)
+
+
 class Entry:
     """A statement of a section.  torch: what its comment says that comes out, as code; None: it says none."""
 
@@ -143,12 +149,14 @@ def test_what_the_kernels_use_is_on_the_page() -> None:
     assert {name for name in on_page if not hasattr(T, name)} == set()
 
 
-def test_prints_are_in_the_cuda_source(tmp_path: Path) -> None:
+def test_prints_and_assertions_are_in_the_cuda_source(tmp_path: Path) -> None:
     for line, function in (
         ("T.print(z)", "debug_print_buffer_value"),
         ("T.print(r[0], msg='it')", "debug_print_var"),
     ):
         assert function in lowered(traced(tmp_path, line))
+    (entry,) = [entry for entry in ENTRIES if "device_assert" in entry.code]
+    assert "r is negative" in lowered(traced(tmp_path, entry.code))
 
 
 # Outside a program

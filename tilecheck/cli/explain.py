@@ -66,7 +66,7 @@ def _sources(program: "Program") -> "Sources":
     from tilecheck.codegen import CodegenError, NoToolchain, artifacts_of, lower
     from tilecheck.explain.words import Sources
 
-    gpu, origin = _gpu(program.arch)
+    gpu, origin = gpu_for(program.arch)
     try:
         made = artifacts_of(program)
     except (CodegenError, NoToolchain) as error:
@@ -79,7 +79,7 @@ def _sources(program: "Program") -> "Sources":
         return Sources(gpu, origin, None, None, str(error))
 
 
-def _gpu(arch: "Arch") -> "tuple[GpuFacts, str]":
+def gpu_for(arch: "Arch") -> "tuple[GpuFacts, str]":
     """The GPU of this machine, if it is of the architecture; else one that stands for it."""
     from tilecheck import environment
     from tilecheck.arches import arch_of_capability

@@ -239,14 +239,15 @@ def _least(program: "Program", asked: Mapping[str, int]) -> dict[str, int]:
 
 
 def _unknown(program: "Program", layout: Layout, sources: Sources) -> Rows:
+    lacking = [] if sources.facts is not None else ["registers"]
     if sources.lowered is None:
-        yield "shared", f"memory, and threads that only copy: {sources.lacking}"
-    if sources.facts is None:
-        yield "registers", f"and with them what they allow of occupancy: {sources.lacking}"
+        lacking += ["shared memory", "threads that only copy"]
+    if lacking:
+        yield "compiler", f"{', '.join(lacking)}, and what they allow of occupancy: {sources.lacking}"
     if program.spec.cost is None:
-        yield "cost", "the spec gives none, so there is no intensity and no roofline"
+        yield "cost", "intensity and roofline: the spec gives no cost"
     for text in layout.open:
-        yield "count", f"of {text}"
+        yield "count", text
 
 
 def _rounded(number: float) -> str:
