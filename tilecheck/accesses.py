@@ -25,6 +25,14 @@ _ACCUMULATES: dict[str, tuple[int, ...]] = {
 }
 
 
+def operands_written(operator: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Positions of the operands that a tile operator writes, and of those that it reads and writes.
+
+    operator: its name without `tl.tileop.`.
+    """
+    return _WRITES.get(operator, ()), _ACCUMULATES.get(operator, ())
+
+
 def global_accesses(prim_func: Any) -> tuple[set[Any], set[Any]]:
     """(written, read): data variables of the buffers that a program stores to and loads from; atomics do
     both.

@@ -89,3 +89,15 @@ class Simulator:
 
     def describe(self) -> str:
         return f"CPU simulator as {self.arch.name}"
+
+
+def device_at_hand() -> Device:
+    """The GPU of this machine if kernels can run on it, else the simulator, as sm_90a."""
+    from tilecheck import environment
+    from tilecheck.arches import arch
+
+    if environment.why_no_gpu(environment.machine()) is None:
+        from tilecheck.launch import Cuda
+
+        return Cuda()
+    return Simulator(arch("sm_90a"))

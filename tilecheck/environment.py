@@ -68,7 +68,7 @@ def why_no_gpu(machine: Machine) -> str | None:
 @functools.cache
 def machine() -> Machine:
     """The facts of this machine; imports torch if it is there, and TileLang if there is a GPU."""
-    driver = _driver()
+    driver = driver_alone()
     if importlib.util.find_spec("torch") is None:
         return driver
     import torch
@@ -84,7 +84,8 @@ def machine() -> Machine:
     )
 
 
-def _driver() -> Machine:
+def driver_alone() -> Machine:
+    """The facts that need no torch: those of the driver."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         import pynvml

@@ -85,6 +85,14 @@ def find_project(start: Path) -> Project:
     )
 
 
+def configuration_of(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
+    """The file of `folder` that pytest takes its configuration from, with the options; None: there is none.
+
+    Raises ValueError, in one line, where it is malformed.
+    """
+    return next(_configurations(folder), None)
+
+
 def _configurations(folder: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     for name, sections in _FILES:
         path = folder / name

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kernels
+from tilecheck import environment
 from tilecheck.arches import ARCHES
 from tilecheck.cli import COMMANDS, main
 from tilecheck.codegen import NoToolchain, find_toolchain
@@ -146,11 +148,32 @@ def test_facts_read_as_shown(capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     shown = block("  case ")
     if str(toolchain) not in shown:
         pytest.skip(f"the README shows another toolchain than {toolchain}")
-    (command,) = [line for line in block("tilecheck source").splitlines() if "llama8b-up" in line]
+    (command,) = [
+        line for line in block("tilecheck source").splitlines() if line.startswith("tilecheck facts matmul")
+    ]
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "path", sys.path[:])
     assert main(command.split()[1:]) == 0
     assert capfd.readouterr().out == shown
+
+
+@pytest.mark.codegen
+def test_explanation_reads_as_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        toolchain = find_toolchain()
+    except NoToolchain as error:
+        pytest.skip(str(error))
+    if str(toolchain) not in README:
+        pytest.skip(f"the README shows another toolchain than {toolchain}")
+    (command,) = [line for line in block("tilecheck source").splitlines() if " explain " in line]
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    # As the data sheet has the GPU, whatever this machine has.
+    monkeypatch.setattr(environment, "machine", environment.Machine)
+    assert main(shlex.split(command, comments=True)[1:]) == 0
+    assert capfd.readouterr().out.endswith(block("the launch\n"))
 
 
 COMMANDS_SECTION = README.partition("\n## Commands\n")[2].partition("\n## ")[0]

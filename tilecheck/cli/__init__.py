@@ -17,6 +17,11 @@ from tilecheck.cli.output import flush, note
 from tilecheck.near import did_you_mean
 
 COMMANDS = {
+    "doctor": "look at this machine: what can be run here, and what mends what cannot",
+    "tutorial": "run the sections of the tutorial one by one, and say what became of each",
+    "init": "write pytest's configuration and the test modules into another repository",
+    "new": "write the skeleton of a kernel, which passes, and list it",
+    "explain": "say what a kernel does: tiles, grid, occupancy, traffic, roofline",
     "source": "print the lowered program, CUDA source, PTX or SASS of a kernel",
     "facts": "print what the compiler made of kernels: registers, shared memory, instructions",
     "ab": "time the kernels of two commits, or two versions of TileLang, in turn",

@@ -91,7 +91,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "correctness: every kernel and case against its reference, on a GPU or else on the CPU simulator",
         "codegen: what the compiler emits for each architecture, against stored facts; needs no GPU",
+        "sanitizer: memory and race checkers, run over the kernels on a GPU",
+        "debugging: TileLang's own debugging tools, run on the kernels",
         "gpu: needs an NVIDIA GPU; skipped with the reason where there is none",
+        "alone: runs with the GPU to itself; the other workers on it hold still",
     ):
         config.addinivalue_line("markers", line)
 

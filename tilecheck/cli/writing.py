@@ -1,0 +1,23 @@
+"""How a command that writes files says what it did."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilecheck.cli.output import show
+
+if TYPE_CHECKING:
+    from tilecheck.scaffold import Step
+
+
+def told(steps: "Sequence[Step]", folder: Path) -> int:
+    """Shows the steps, paths relative to `folder`; 1 where lines are left to be put in by hand, else 0."""
+    code = 0
+    for step in steps:
+        kept = ", which is there" if step.what == "kept" else ""
+        show(f"{step.what} {os.path.relpath(step.path, folder)}{kept}")
+        if step.by_hand:
+            code = 1
+            show("\n".join(["  put this into it:", *(f"    {line}" for line in step.by_hand.splitlines())]))
+    return code

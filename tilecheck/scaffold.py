@@ -1,0 +1,256 @@
+"""Files for another repository: what `tilecheck init` and `tilecheck new` write, and how.
+
+Nothing that is there is ever written over.
+"""
+
+import ast
+import keyword
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from tilecheck.project import configuration_of, find_project
+
+MODULES = ("correctness", "schedules", "latency", "differential", "determinism", "sanitizer")
+"""The test modules that `init` writes; each asks one question of every kernel."""
+
+LISTING = "FAMILIES"
+"""Name of the tuple of a specs package that lists its modules."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+class CannotWrite(ValueError):
+    """What was asked for cannot be written; the text is one line."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was done about a file.
+
+    what: as in "wrote", "kept".  path: the file.  by_hand: lines that are left to the user to put there.
+    """
+
+    what: str
+    path: Path
+    by_hand: str = ""
+
+
+def template(name: str) -> str:
+    """The text of a template."""
+    return files("tilecheck").joinpath("templates", *name.split("/")).read_text()
+
+
+def create(path: Path, text: str) -> None:
+    """Writes a new file, whole or not at all; FileExistsError where there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = _beside(path, text)
+    try:
+        os.link(made, path)  # unlike a rename, this fails where there is a file
+    finally:
+        made.unlink()
+
+
+def exchange(path: Path, text: str) -> None:
+    """Gives a file another text, whole or not at all."""
+    made = _beside(path, text)
+    made.chmod(path.stat().st_mode & 0o777)
+    made.replace(path)
+
+
+def _beside(path: Path, text: str) -> Path:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    made = Path(name)
+    made.chmod(0o666 & ~_umask())
+    return made
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# A repository
+
+
+def initialize(root: Path, package: str, codegen: bool) -> list[Step]:
+    """Configuration, specs package and test modules for the repository in `root`.
+
+    package: name of the specs package, where the configuration names no specs so far.
+    Raises CannotWrite.
+    """
+    if not package.isidentifier() or keyword.iskeyword(package):
+        raise CannotWrite(f"{package!r} is no name of a package; take one like kernel_specs")
+    if not root.is_dir():
+        raise CannotWrite(f"{root} is no folder")
+    steps = [_configure(root, package)]
+    if steps[0].what != "kept":
+        steps.append(_package(root, package))
+    modules = (*MODULES, "codegen") if codegen else MODULES
+    for module in modules:
+        path = root / "tests" / f"test_{module}.py"
+        steps.append(_created(path, template(f"tests/test_{module}.py.txt")))
+    return steps
+
+
+def _created(path: Path, text: str) -> Step:
+    try:
+        create(path, text)
+    except FileExistsError:
+        return Step("kept", path)
+    except OSError as error:
+        raise CannotWrite(f"{path}: {error.strerror or error}") from error
+    return Step("wrote", path)
+
+
+def _package(root: Path, package: str) -> Step:
+    module = root / f"{package}.py"
+    return (
+        Step("kept", module)
+        if module.exists()
+        else _created(root / package / "__init__.py", template("specs.py.txt"))
+    )
+
+
+def _configure(root: Path, package: str) -> Step:
+    """The lines of pytest's configuration: in a new pytest.ini, or in the one that is there."""
+    try:
+        found = configuration_of(root)
+    except ValueError as error:
+        raise CannotWrite(str(error)) from error
+    wanted = {"pythonpath": ".", "tilecheck_specs": package}
+    if found is None:
+        lines = "".join(f"{name} = {value}\n" for name, value in wanted.items())
+        return _created(root / "pytest.ini", f"[pytest]\n{lines}")
+    path, options = found
+    if options.get("tilecheck_specs"):
+        return Step("kept", path)
+    missing = {name: value for name, value in wanted.items() if name not in options}
+    if path.suffix == ".ini" and path.name in ("pytest.ini", ".pytest.ini"):
+        exchange(path, _with_lines(path.read_text(), [f"{name} = {v}" for name, v in missing.items()]))
+        return Step("added to", path)
+    quote = '"' if path.suffix == ".toml" else ""
+    by_hand = "\n".join(f"{name} = {quote}{value}{quote}" for name, value in missing.items())
+    return Step("left alone", path, by_hand)
+
+
+def _with_lines(text: str, lines: list[str]) -> str:
+    """An ini file's text with lines right below the head of its section [pytest]."""
+    before, head, after = re.split(r"(?m)^(\[pytest\][^\n]*\n?)", text, maxsplit=1)
+    head = head if head.endswith("\n") else f"{head}\n"
+    return "".join([before, head, *(f"{line}\n" for line in lines), after])
+
+
+# A kernel
+
+
+def add_kernel(start: Path, name: str) -> list[Step]:
+    """A skeleton of a kernel, in the project that the folder `start` is in.
+
+    Raises CannotWrite.
+    """
+    name = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise CannotWrite(f"{name!r} is no name of a kernel: take lower_snake, like row_softmax")
+    try:
+        project = find_project(start)
+    except ValueError as error:
+        raise CannotWrite(f"{error}; or write them: tilecheck init") from error
+    module = project.spec_names[0].partition(":")[0]
+    folder, listing = _home(project.root, project.pythonpath, module)
+    path = folder / f"{name}.py"
+    family = f"{module}.{name}" if listing.name == "__init__.py" else name
+    by_hand = f"its SPEC has to get into {listing.name}: from {family} import SPEC"
+    step = None
+    if listing.name == "__init__.py" and (text := _listed(listing.read_text(), name)) is not None:
+        step = Step("added to", listing)
+    written = _created(path, template("kernel.py.txt").replace("KERNEL_NAME", name))
+    if written.what == "kept":
+        raise CannotWrite(f"{path} is there already; take another name, or remove it")
+    if step is None:
+        return [written, Step("left alone", listing, by_hand)]
+    assert text is not None
+    exchange(listing, text)
+    return [written, step]
+
+
+def _home(root: Path, pythonpath: tuple[Path, ...], module: str) -> tuple[Path, Path]:
+    """(the folder for modules of kernels, the file that lists them) of a specs module."""
+    parts = module.split(".")
+    for base in (*pythonpath, root):
+        package, file = base.joinpath(*parts, "__init__.py"), base.joinpath(*parts).with_suffix(".py")
+        for listing in (package, file):
+            if listing.is_file():
+                return listing.parent, listing
+    raise CannotWrite(
+        f"the module {module!r}, which tilecheck_specs names, is not in {root} nor on its pythonpath"
+    )
+
+
+def _listed(text: str, name: str) -> str | None:
+    """The text of a specs package with `name` at the end of its listing; None where it has no such listing.
+
+    Raises CannotWrite where it is there already.
+    """
+    listing = _listing(text)
+    if listing is None:
+        return None
+    names = _names(listing)
+    if names is None:
+        return None
+    if name in names:
+        raise CannotWrite(f"{name!r} is in {LISTING} already")
+    changed = _inserted(text, listing, name)
+    again = _listing(changed)
+    return changed if again is not None and _names(again) == [*names, name] else None
+
+
+def _listing(text: str) -> ast.Tuple | ast.List | None:
+    """The tuple or list that `LISTING` is set to, at the top level and once; None where there is none."""
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        return None
+    values = [
+        node.value
+        for node in body
+        if isinstance(node, ast.Assign)
+        and [t.id for t in node.targets if isinstance(t, ast.Name)] == [LISTING]
+    ]
+    return values[0] if len(values) == 1 and isinstance(values[0], ast.Tuple | ast.List) else None
+
+
+def _names(listing: ast.Tuple | ast.List) -> list[str] | None:
+    names = [each.value for each in listing.elts if isinstance(each, ast.Constant)]
+    return [str(name) for name in names] if len(names) == len(listing.elts) else None
+
+
+def _inserted(text: str, value: ast.Tuple | ast.List, name: str) -> str:
+    lines = text.splitlines(keepends=True)
+    last, end = value.end_lineno, value.end_col_offset
+    assert last is not None and end is not None
+    if not value.elts:
+        row = lines[value.lineno - 1].encode()
+        head, tail = row[: value.col_offset], lines[last - 1].encode()[end:]
+        left, right = (b"(", b")") if isinstance(value, ast.Tuple) else (b"[", b"]")
+        middle = left + f'\n    "{name}",\n'.encode() + right
+        lines[value.lineno - 1 : last] = [(head + middle + tail).decode()]
+        return "".join(lines)
+    element = value.elts[-1]
+    at, column = element.end_lineno, element.end_col_offset
+    assert at is not None and column is not None
+    row = lines[at - 1].encode()
+    if at == last:  # all in one line
+        lines[at - 1] = (row[:column] + f', "{name}"'.encode() + row[column:]).decode()
+        return "".join(lines)
+    if not row[column:].lstrip().startswith(b","):
+        lines[at - 1] = (row[:column] + b"," + row[column:]).decode()
+    indent = " " * element.col_offset
+    lines.insert(at, f'{indent}"{name}",\n')
+    return "".join(lines)
