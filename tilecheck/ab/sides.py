@@ -17,6 +17,9 @@ import tilecheck
 TILELANG = "tilelang=="
 """Before the version, a side that is another TileLang under the same kernels."""
 
+INSTALLED = "installed"
+"""The side that is the working tree under the TileLang that is installed."""
+
 
 class SideError(RuntimeError):
     """A side that is not there or does not work; the text is one line."""
@@ -98,13 +101,14 @@ class Side:
 @contextmanager
 def side(name: str | None, root: Path) -> Iterator[Side]:
     """The side called `name`: a git ref of the repository that `root` is in, "tilelang==VERSION" for another
-    TileLang under the kernels as they are, or None for those under the TileLang that is installed.
+    TileLang under the kernels as they are, or None or "installed" for those under the TileLang that is
+    installed.
 
     root: the project's folder, in the working tree.
     Raises SideError, in one line, where there is no such ref, and NoEnvironment for a version that cannot be
     had.
     """
-    if name is None:
+    if name is None or name == INSTALLED:
         with Side("working tree", Path(sys.executable), root) as made:
             yield made
     elif name.startswith(TILELANG):

@@ -25,6 +25,8 @@ COMMANDS = {
     "calibrate": "time all rows in several runs, and say how much they differ between them",
     "promote": "make the next latency baseline of several runs",
     "report": "make one report of several runs, or that of a run that died",
+    "nightly": "run the nightly job: all stages on one GPU, history, triage, the newest TileLang",
+    "bisect": "find the commit, or the TileLang release, that broke or slowed a case",
 }
 """Each command with its line of help."""
 
