@@ -12,5 +12,4 @@ newest     which TileLang is the newest that can be had
 upgrade    the suite under it, side by side with the pinned one
 words      summary.md and the table at the end
 job        all of it, in order
-bisecting  which commit or release broke a case
 """

@@ -8,8 +8,8 @@ step   Wilcoxon's rank sum (1945; as Mann and Whitney's U, 1947): the last night
 Their distributions over all orders of n nights are counted, not approximated. So, if nothing drifts and
 nights are exchangeable, which is all that is assumed, the chance of a false alarm is at most `FALSE_ALARMS` a
 night, over all rows, windows and tests together (Bonferroni): one in 1000 nights. A tie speaks for neither
-side. How large a drift is comes from the slope of Theil (1950) and Sen (1968), the median of all pairs' slopes, and
-for a step from the medians of both parts. Under `LEAST` in all it is not worth a word.
+side. How large a drift is comes from the slope of Theil (1950) and Sen (1968), the median of all pairs'
+slopes, and for a step from the medians of both parts. Under `LEAST` in all it is not worth a word.
 """
 
 import functools

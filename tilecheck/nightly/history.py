@@ -1,9 +1,9 @@
 """The nights before: one append-only folder, with one folder a GPU model in it.
 
 `nvidia-h200/nights.jsonl` has a line of JSON a night, with the number of its schema; `nvidia-h200/facts/`
-what the kernels compiled to, one file for each different content, as `tilecheck facts --json` prints it. Nothing
-is ever rewritten. A line that cannot be read, as one that was cut off when the disk was full, is told and
-passed over: the others are as good as before.
+what the kernels compiled to, one file for each different content, as `tilecheck facts --json` prints it.
+Nothing is ever rewritten. A line that cannot be read, as one that was cut off when the disk was full, is told
+and passed over: the others are as good as before.
 """
 
 import hashlib

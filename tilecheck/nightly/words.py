@@ -119,12 +119,13 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
 def markdown(told: Told, report: str) -> str:
     """summary.md.  report: what the report of the tests has to say, as Markdown; "" without one."""
     night = told.night
+    changed = " with changes" if night.dirty else ""
     versions = ", ".join(f"{name} {version}" for name, version in night.toolchain.items())
     found = [
         f"# Night of {night.date[:10]}: {_safe(verdict(told))}",
         "",
-        f"{_safe(night.gpu)}, commit {night.commit[:10] or 'unknown'}{' with changes' if night.dirty else ''}, "
-        f"seed {night.seed}, {told.nights} nights on record before it.",
+        f"{_safe(night.gpu)}, commit {night.commit[:10] or 'unknown'}{changed}, seed {night.seed}, "
+        f"{told.nights} nights on record before it.",
         "",
         _safe(versions),
         "",
