@@ -40,6 +40,9 @@ _SAYS_WHY = re.compile(
     r"^(ERROR: |error: |tilecheck( \w+)?: |guard: |E  |\w*pytest: error: |__main__\.py: error: |\w*Error\b)"
 )
 
+_CRASHED = re.compile(r"^Traceback \(most recent call last\):|: No module named ", re.MULTILINE)
+"""Python ends so with exit code 1, which is no answer of the command."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -121,7 +124,10 @@ def run_stage(
 def _judge(step: Step, code: int, log: Path, start: int) -> tuple[State, str]:
     if code == 0:
         return "passed", ""
-    last = last_words(_tail(log, start))
+    text = _tail(log, start)
+    last = last_words(text)
+    if code == 1 and "pytest" not in step.command and _CRASHED.search(text):
+        return "broken", f"crashed: {text.strip().splitlines()[-1][:LAST_WORDS]}"
     if code == 1 or code in step.answers:
         return "failed", last
     if code < 0:
