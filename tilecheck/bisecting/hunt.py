@@ -89,7 +89,10 @@ class ByProbe:
         self._folder = tempfile.TemporaryDirectory(prefix="tilecheck-bisect-")
 
     def ends(self, good: Candidate, bad: Candidate) -> str:
-        judge = Judge(self.reply(good), self.reply(bad))
+        first = self.reply(good)
+        if first.kind != "right":
+            raise BisectError(f"the good end is not good: {first.kind}: {first.words}")
+        judge = Judge(first, self.reply(bad))
         self._judge = judge
         return judge.words(judge.bad)
 

@@ -18,7 +18,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         if self.good.kind != "right":
-            raise BisectError(f"the good end is not good: {self.good.kind}: {self.good.words}")
+            raise ValueError(f"the good end is not good: {self.good}")
         if self.bad.kind == "absent":
             raise BisectError(f"the bad end cannot be asked: {self.bad.words}")
         if self.bad.kind == "right" and not self.words(self.bad):

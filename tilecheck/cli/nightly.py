@@ -103,13 +103,14 @@ def _choice(arguments: argparse.Namespace, root: Path) -> Choice:
         raise BadInput("--gpu and --simulate contradict each other")
     if on_gpu and not arguments.simulate and "guard" not in stages:
         stages = ("guard", *stages)
+    limits = dict(_limit(text) for text in arguments.limit)
     return Choice(
         python=sys.executable,
         out=_folder(arguments.out, root),
         gpu=arguments.gpu,
         seed=secrets.randbelow(2**31) if arguments.seed is None else arguments.seed,
         stages=stages,
-        limits=dict(_limit(text) for text in arguments.limit),
+        limits=limits,
         simulate=arguments.simulate,
         newest=arguments.newest,
         index=arguments.newest_index,

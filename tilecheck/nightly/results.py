@@ -13,7 +13,7 @@ _REPEAT = re.compile(r"^(?:E\s+)?repeat: (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Tested:
+class Junit:
     """What a JUnit file says.  counts: tests by outcome: passed, failed, skipped."""
 
     counts: Mapping[str, int]
@@ -35,7 +35,7 @@ class Rows:
         return "", ""
 
 
-def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Tested | None:
+def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Junit | None:
     """None: pytest did not get as far as writing the file. What is cut off is none, too."""
     try:
         tree = ElementTree.parse(path)
@@ -64,24 +64,26 @@ def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Tes
                 repeat=repeat[-1].strip() if repeat else f'pytest "{test}" --tilecheck-seed={seed}',
             )
         )
-    return Tested(counts, tuple(failures))
+    return Junit(counts, tuple(failures))
 
 
 def _node_id(case: ElementTree.Element, root: Path) -> str:
     """pytest's id of a test; the file has the class's name with slashes, as far as there is such a file."""
-    name = case.get("name", "")
-    parts = case.get("classname", "").split(".")
+    classname, name = case.get("classname", ""), [case.get("name", "")]
+    if not classname:  # a module that cannot be imported
+        classname, name = name[0], []
+    parts = classname.split(".")
     for end in range(len(parts), 0, -1):
-        file = Path(*parts[:end]).with_suffix(".py")
-        if (root / file).exists():
-            return "::".join([file.as_posix(), *parts[end:], name])
-    return "::".join([*filter(None, [".".join(parts)]), name])
+        file = f"{'/'.join(parts[:end])}.py"
+        if (root / file).is_file():
+            return "::".join([file, *parts[end:], *name])
+    return "::".join([classname, *name])
 
 
 def _first_line(text: str) -> str:
     lines = [line.removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
     # The exception's type, where pytest writes it, says less than what it says.
-    return re.sub(r"^[\w.]+\.(\w+): ", "", lines[0]) if lines else "no message"
+    return re.sub(r"^(\w+(\.\w+)+|\w+Error): ", "", lines[0]) if lines else "no message"
 
 
 def read_times(path: Path) -> tuple[dict[str, Time], str]:

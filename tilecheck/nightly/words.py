@@ -161,4 +161,5 @@ def _line(line: str) -> str:
 
 def _safe(text: str) -> str:
     """Text that came from messages and files, so that Markdown shows it as it is."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~@])", r"\\\1", " ".join(text.split()))
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|#~@])", r"\\\1", plain)

@@ -1,4 +1,4 @@
-# ruff: noqa: N802 -- the names are those of NVML
+# ruff: noqa: N802, N815 -- the names are those of NVML
 """An NVML that is made: one GPU, idle, of which each reading can be changed or made to fail."""
 
 from types import SimpleNamespace

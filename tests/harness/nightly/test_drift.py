@@ -11,7 +11,9 @@ from tilecheck.nightly.drift import FALSE_ALARMS, drifts, kendall, kendall_chanc
 ROWS = 20
 
 
-def histories(seed: int, count: int, nights: int, noise: str = "normal", spread: float = 0.003) -> list[np.ndarray]:
+def histories(
+    seed: int, count: int, nights: int, noise: str = "normal", spread: float = 0.003
+) -> list[np.ndarray]:
     """Times of `ROWS` rows that do not drift, in seconds."""
     rng = np.random.default_rng(seed)
     size = (count, ROWS, nights)

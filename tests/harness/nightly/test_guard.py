@@ -51,10 +51,19 @@ def test_idle_gpu_of_the_right_model() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"DeviceGetName": "NVIDIA H100 80GB HBM3"}, "is a NVIDIA H100 80GB HBM3, and a NVIDIA H200 is expected"),
-        ({"DeviceGetComputeRunningProcesses": [process(17), process(4)]}, "not alone: processes 4, 17 use it"),
+        (
+            {"DeviceGetName": "NVIDIA H100 80GB HBM3"},
+            "is a NVIDIA H100 80GB HBM3, and a NVIDIA H200 is expected",
+        ),
+        (
+            {"DeviceGetComputeRunningProcesses": [process(17), process(4)]},
+            "not alone: processes 4, 17 use it",
+        ),
         ({"DeviceGetGraphicsRunningProcesses": [process(9)]}, "not alone: processes 9 use it"),
-        ({"DeviceGetMemoryInfo": SimpleNamespace(used=9000 * MIB, total=1)}, "9000 MiB of its memory are in use"),
+        (
+            {"DeviceGetMemoryInfo": SimpleNamespace(used=9000 * MIB, total=1)},
+            "9000 MiB of its memory are in use",
+        ),
         ({"DeviceGetClockInfo": 0}, "says that its clock is 0 of 1980 MHz"),
         ({"DeviceGetClockInfo": 5000}, "says that its clock is 5000 of 1980 MHz"),
         ({"DeviceGetTemperature": 0}, "is at 0 °C"),
@@ -91,7 +100,9 @@ def test_no_gpu_is_an_objection() -> None:
     ]
 
 
-@pytest.mark.parametrize(("visible", "seen"), [(None, ["GPU-a", "GPU-b"]), ("1", ["GPU-b"]), ("GPU-a", ["GPU-a"])])
+@pytest.mark.parametrize(
+    ("visible", "seen"), [(None, ["GPU-a", "GPU-b"]), ("1", ["GPU-b"]), ("GPU-a", ["GPU-a"])]
+)
 def test_only_visible_gpus_are_asked(visible: str | None, seen: list[str]) -> None:
     assert [each.uuid for each in conditions(visible, FakeNvml(("GPU-a", "GPU-b")))] == seen
 
@@ -124,8 +135,14 @@ def test_process_writes_what_it_found(
     assert guard.main(H200, tmp_path / "new" / "guard.json") == 0
     found = json.loads((tmp_path / "new" / "guard.json").read_text())
     assert found["arch"] == "sm_90a" and found["toolchain"]["driver"] == "580.1"
-    assert found["gpus"] == [{**dataclasses.asdict(conditions(None, FakeNvml())[0]), "capability": [9, 0],
-                              "reasons": [], "strangers": []}]
+    assert found["gpus"] == [
+        {
+            **dataclasses.asdict(conditions(None, FakeNvml())[0]),
+            "capability": [9, 0],
+            "reasons": [],
+            "strangers": [],
+        }
+    ]
     assert guard.main("NVIDIA B200", tmp_path / "guard.json") == 1
     assert "guard: GPU 0: is a NVIDIA H200, and a NVIDIA B200 is expected\n" in capsys.readouterr().out
 

@@ -78,8 +78,11 @@ def test_line_that_was_cut_off_is_told_and_swallows_no_other(history: History) -
         (b'{"schema": 2}', "line 1: has schema 2, and this tilecheck reads 1"),
         (b"[]", "line 1: is no object"),
         (b'{"schema": 1, "date": "x"}', "line 1: is no night"),
-        (b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, '
-         b'"times": {"r": {"median": -1, "method": "events"}}}', "has no time of r that is a number > 0"),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, '
+            b'"times": {"r": {"median": -1, "method": "events"}}}',
+            "has no time of r that is a number > 0",
+        ),
         (b"\xff\xfe", "line 1: no JSON"),
         (b"[" * 100000, "line 1: no JSON"),
     ],

@@ -30,7 +30,11 @@ def test_passed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "state", "words"),
     [
-        ("print('tilecheck diff-codegen: 2 rows are worse'); raise SystemExit(1)", "failed", "2 rows are worse"),
+        (
+            "print('tilecheck diff-codegen: 2 rows are worse'); raise SystemExit(1)",
+            "failed",
+            "2 rows are worse",
+        ),
         ("print('ERROR: usage'); raise SystemExit(4)", "broken", "pytest refused to run: ERROR: usage"),
         ("raise SystemExit(5)", "broken", "no tests were selected"),
         ("import os; os.abort()", "broken", "died of SIGABRT"),
@@ -117,8 +121,10 @@ def test_stage_that_hangs_may_write_down_what_it_has(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("E   assert 1 == 2\n==== 2 failed, 97 passed in 3.21s ====\n", "2 failed, 97 passed in 3.21s"),
-        ("usage: x\n__main__.py: error: unrecognized arguments: --tilecheck-report=x\n  inifile: y\n",
-         "__main__.py: error: unrecognized arguments: --tilecheck-report=x"),
+        (
+            "usage: x\n__main__.py: error: unrecognized arguments: --tilecheck-report=x\n  inifile: y\n",
+            "__main__.py: error: unrecognized arguments: --tilecheck-report=x",
+        ),
         ("ERROR: baselines/0002.json: line 1: no JSON\n\n", "ERROR: baselines/0002.json: line 1: no JSON"),
         ("one\ntwo\n", "two"),
         ("", ""),

@@ -180,7 +180,9 @@ def test_wrong_kernel_in_the_latency_stage_is_wrong() -> None:
 
 def test_worst_come_first_and_other_tests_stand_for_themselves() -> None:
     harness = Failure("correctness", "tests/test_x.py::test_y", words="boom", repeat="pytest y")
-    code = Failure("codegen", f"tests/test_codegen.py::test_facts[{ROW}-sm_80]", "matmul", "square-fp16", "spills")
+    code = Failure(
+        "codegen", f"tests/test_codegen.py::test_facts[{ROW}-sm_80]", "matmul", "square-fp16", "spills"
+    )
     kinds = [one.kind for one in found(night(4, harness, code, wrong()), night(3))]
     assert kinds == ["wrong", "code", "other"]
 
@@ -193,4 +195,6 @@ def test_whose_a_drift_is() -> None:
         "its time over the vendor's does not show it: rather the machine",
         "there is no vendor's time to tell the kernel from the machine",
     ]
-    assert lines[0].startswith("ours becomes slower: +9.0 % (+1.00 % a night over 10 nights; by chance once in 1e+07")
+    assert lines[0].startswith(
+        "ours becomes slower: +9.0 % (+1.00 % a night over 10 nights; by chance once in 1e+07"
+    )
