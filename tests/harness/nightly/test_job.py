@@ -79,7 +79,7 @@ sys.exit(play.get("code", 0))
 
 
 class Stage:
-    """Nights that are played. A scenario says by stage: code, tests (id: message of its failure), hang, ..."""
+    """Nights that are played. A scenario says by stage: code, tests (id: failure), hang, say."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
