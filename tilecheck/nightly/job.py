@@ -19,7 +19,7 @@ from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
 from tilecheck.nightly.night import Failure, Night, Time
-from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, Choice
+from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
 from tilecheck.nightly.results import Rows, read_junit, read_times
 from tilecheck.nightly.stages import Ended, Stage, run_stage
 from tilecheck.nightly.triage import drift_lines, triage
@@ -27,9 +27,6 @@ from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, lines, markdown
 from tilecheck.project import Project
 from tilecheck.versions import cache_folder, variables_of
-
-TESTED = ("latency", "correctness", "schedules", "sanitizer", "codegen")
-"""Stages that are runs of pytest."""
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
 
@@ -142,9 +139,12 @@ def _stages(
             yield Ended(stage.name, "skipped", 0.0, "not asked for", gates=stage.gates)
         elif stage.name == "report" and not reports:
             yield Ended(stage.name, "broken", 0.0, "pytest has no option --tilecheck-report here")
+        elif stage.name == "report" and not plan.report(choice).steps:
+            yield Ended(stage.name, "broken", 0.0, "no stage has left a report")
         else:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
-            yield _run(stage, choice, project.root, variables)
+            now = plan.report(choice) if stage.name == "report" else stage
+            yield _run(now, choice, project.root, variables)
 
 
 def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str]) -> Ended:
@@ -307,6 +307,8 @@ def _with_facts(choice: Choice, history: History, night: Night, notes: list[str]
     facts = choice.folder("codegen") / "facts.json"
     try:
         text = facts.read_text(encoding="utf-8")
+        if not text:  # it did not get as far, which the stage says
+            return night
         json.loads(text)
         return dataclasses.replace(night, facts=history.keep_facts(text))
     except FileNotFoundError:

@@ -57,6 +57,8 @@ elif words[1] == "tilecheck":
 else:
     junit = option("--junit-xml")
     name = os.path.basename(os.path.dirname(junit))
+    if option("--tilecheck-report"):
+        os.makedirs(option("--tilecheck-report"), exist_ok=True)
 
 def case(test, bad):
     inside = '<failure message="%s">repeat: pytest x</failure>' % bad if bad else ""
@@ -264,6 +266,26 @@ def test_worst_is_named(stage: Stage) -> None:
 def test_green_run_without_results_is_not_green(stage: Stage) -> None:
     code, _ = stage.night(correctness={"silent": True})
     assert code == 23
+
+
+def test_report_says_that_tests_failed_and_is_written_all_the_same(stage: Stage) -> None:
+    code, night = stage.night(correctness={"code": 1}, report={"code": 1})
+    assert code == 13 and states(night)["report"] == "passed"
+    (command,) = [words for words, _ in stage.calls() if "report" in words]
+    assert [Path(word).parent.name for word in command if word.endswith("/report")] == [
+        *("latency", "correctness", "schedules", "sanitizer", "codegen"),
+        stage.out.name,
+    ]
+
+
+def test_report_of_the_stages_that_ran(stage: Stage) -> None:
+    code, night = stage.night(guard={"code": 1})
+    assert code == 10 and states(night)["report"] == "passed"
+    (command,) = [words for words, _ in stage.calls() if "report" in words]
+    assert [Path(word).parent.name for word in command if word.endswith("/report")] == [
+        "codegen",
+        stage.out.name,
+    ]
 
 
 def test_report_that_is_not_there_yet(stage: Stage) -> None:
