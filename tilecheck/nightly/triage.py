@@ -23,6 +23,9 @@ Kind = Literal["wrong", "slower", "unsettled", "stale", "code", "other"]
 
 _BY_VERDICT: dict[str, Kind] = {"slower": "slower", "inconclusive": "unsettled", "faster": "stale"}
 
+_COMPILERS = ("tilelang", "apache-tvm-ffi", "z3-solver", "nvcc", "ptxas")
+"""What of the toolchain makes code."""
+
 _ORDER: tuple[Kind, ...] = ("wrong", "slower", "code", "other", "unsettled", "stale")
 
 _LOADED = Callable[[str], FactsOf | None]
@@ -223,9 +226,7 @@ def _blame(code: str | None, good: Night | None, tonight: Night) -> str:
         old, new = (night.toolchain.get("driver", "unknown") for night in (good, tonight))
         driver = old if old == new else f"{old} -> {new}"
         return f"same code (SASS), slower: the machine or the driver ({driver})"
-    compiler = any(
-        good.toolchain.get(name) != tonight.toolchain.get(name) for name in ("tilelang", "nvcc", "tvm_ffi")
-    )
+    compiler = any(good.toolchain.get(name) != tonight.toolchain.get(name) for name in _COMPILERS)
     ours = good.commit != tonight.commit or tonight.dirty
     who = {(True, True): "the compiler or us", (True, False): "the compiler", (False, True): "us"}
     return (

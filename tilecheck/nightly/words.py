@@ -113,7 +113,8 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
     step = f"{upgrade.pinned} -> {upgrade.version}"
     open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
     unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
-    return f"{step}: {' and '.join(bad) if bad else 'nothing speaks against it'}{unsaid}"
+    fine = "no verdict" if open_ else "nothing speaks against it"
+    return f"{step}: {' and '.join(bad) or fine}{unsaid}"
 
 
 def markdown(told: Told, report: str) -> str:
