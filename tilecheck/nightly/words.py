@@ -12,6 +12,9 @@ from tilecheck.nightly.triage import Finding
 from tilecheck.nightly.upgrade import Upgrade
 from tilecheck.nightly.verdict import worst
 
+SHOWN = 30
+"""Findings that are shown; night.json has them all."""
+
 
 @dataclass(frozen=True)
 class Told:
@@ -63,7 +66,7 @@ def _minutes(taken: float) -> str:
 def lines(told: Told) -> list[str]:
     """For a terminal."""
     found = [*table(told.ended), ""]
-    for finding in told.findings:
+    for finding in told.findings[:SHOWN]:
         first, *rest = finding.lines()
         found += [first, *(f"  {line}" for line in rest), ""]
     for title, body in _sections(told):
@@ -75,8 +78,11 @@ def _sections(told: Told) -> list[tuple[str, list[str]]]:
     sections = [("TileLang, pinned and newest", upgrade_lines(told.upgrade))] if told.upgrade else []
     if told.drifting:
         sections.append(("slow drift", list(told.drifting)))
-    if told.notes:
-        sections.append(("to know", list(told.notes)))
+    notes = list(told.notes)
+    if (more := len(told.findings) - SHOWN) > 0:
+        notes.insert(0, f"{more} more findings are in night.json")
+    if notes:
+        sections.append(("to know", notes))
     return sections
 
 
@@ -113,6 +119,7 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
     step = f"{upgrade.pinned} -> {upgrade.version}"
     open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
     unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
+    unsaid += "" if "latency" in states else "; without a GPU, so times were not compared"
     fine = "no verdict" if open_ else "nothing speaks against it"
     return f"{step}: {' and '.join(bad) or fine}{unsaid}"
 
@@ -136,7 +143,7 @@ def markdown(told: Told, report: str) -> str:
     found += [
         f"| {e.name} | {_minutes(e.seconds)} | {_bold(e.state)} | {_safe(_said(e))} |" for e in told.ended
     ]
-    for finding in told.findings:
+    for finding in told.findings[:SHOWN]:
         first, *rest = finding.lines()
         found += ["", f"### {_safe(first)}", "", *(f"- {_line(line)}" for line in rest if line.strip())]
     for title, body in _sections(told):

@@ -376,6 +376,14 @@ def test_second_night_on_one_gpu_is_refused(stage: Stage) -> None:
     assert stage.night()[0] == 0
 
 
+def test_many_findings_are_cut_short_for_people_alone(stage: Stage) -> None:
+    tests = {f"other-{number}": "boom" for number in range(50)}
+    code, night = stage.night(correctness={"code": 1, "tests": tests})
+    assert code == 13 and len(night["findings"]) == 50
+    summary = (stage.out / "summary.md").read_text()
+    assert summary.count("\n### ") == 30 and "20 more findings are in night.json" in summary
+
+
 def test_hostile_words_do_not_become_markdown(stage: Stage) -> None:
     bad = "&lt;img src=x&gt; | [x](http://x) **bold**"
     stage.night(correctness={"code": 1, "tests": {"softmax-one": bad}})
