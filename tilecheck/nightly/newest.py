@@ -83,10 +83,17 @@ def _found(answer: tuple[int, str]) -> str:
 
 
 def run_pip(arguments: Sequence[str]) -> tuple[int, str]:
-    """pip of this Python."""
+    """pip of this Python; whoever asks says what it means that it finds nothing."""
     command = [sys.executable, "-m", "pip", *arguments]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=SECONDS)
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
     except subprocess.TimeoutExpired:
         return 124, ""
     return done.returncode, done.stdout
