@@ -18,7 +18,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed-$(TILELANG)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install correctness test lint format types clean
+.PHONY: help venv install correctness test lint format types workflows clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -53,6 +53,9 @@ format: $(INSTALLED)  ## ruff, mending what it can
 
 types: $(INSTALLED)  ## mypy
 	$(BIN)/mypy
+
+workflows: $(INSTALLED)  ## the files in .github/workflows, against the schema that check-jsonschema brings
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 clean:  ## remove .venv and what builds and test runs leave behind
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -35,13 +35,13 @@ def end_compilers() -> None:
     """Ends the compilers that this process started and nobody waits for any longer: they would go on, a core
     each. Only where there is /proc.
     """
-    for pid, name in _descendants(os.getpid()):
+    for pid, name in descendants(os.getpid()):
         if name in _COMPILERS:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _descendants(pid: int) -> list[tuple[int, str]]:
+def descendants(pid: int) -> list[tuple[int, str]]:
     """(process id, name) of the processes that process `pid` started, and of those that they did."""
     children: dict[int, list[tuple[int, str]]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -2,13 +2,18 @@
 
 import importlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+from tilecheck.gpus import Gpu, visible_gpus
 
 MEGA = 10**6
 
 POWER_CAP = "power cap"
+
+Value = TypeVar("Value")
 
 # Reasons for which the driver lowers the clock; being idle, or an application's own setting, is none of them.
 _REASONS = {
@@ -41,6 +46,120 @@ class Reading:
 
     clock: float
     reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a GPU is, and how it fares while nothing of ours runs. None: it cannot be read.
+
+    name: the product's.  capability: (major, minor).  memory, memory_total: bytes, in use and in all.
+    clock, max_clock: of the multiprocessors, in Hz.  temperature: of the chip, in degrees Celsius.
+    reasons: why the clock is lowered.  strangers: ids of processes that use the GPU.
+    split: whether it is split into parts (MIG).
+    """
+
+    uuid: str
+    name: str | None = None
+    driver: str | None = None
+    capability: tuple[int, int] | None = None
+    memory: int | None = None
+    memory_total: int | None = None
+    clock: float | None = None
+    max_clock: float | None = None
+    temperature: float | None = None
+    reasons: tuple[str, ...] | None = None
+    strangers: tuple[int, ...] | None = None
+    split: bool | None = None
+
+
+def conditions(visible: str | None = None, nvml: Any = None) -> list[Condition]:
+    """The condition of each GPU that CUDA would show a process; no CUDA context comes into being.
+
+    visible: CUDA_VISIBLE_DEVICES; None: not set.  nvml: the module pynvml, or what stands for it.
+    Raises RuntimeError, in one line, where NVML cannot be used.
+    """
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+    except ImportError as error:
+        raise RuntimeError(f"GPUs cannot be read: nvidia-ml-py is not installed ({error})") from error
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        raise RuntimeError(f"NVML cannot be used: {error}") from error
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+        by_uuid = {_text(nvml.nvmlDeviceGetUUID(handle)): handle for handle in handles}
+        installed = [Gpu(uuid, 0) for uuid in by_uuid]
+        names = [gpu.name for gpu in visible_gpus(visible, installed)]
+        chosen = [installed[int(name)].name if name.isdecimal() else _whole(name, by_uuid) for name in names]
+        return [_condition(nvml, uuid, by_uuid[uuid]) for uuid in chosen]
+    except nvml.NVMLError as error:
+        raise RuntimeError(f"NVML cannot list the GPUs: {error}") from error
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _whole(name: str, uuids: "dict[str, Any]") -> str:
+    return next(uuid for uuid in uuids if uuid.startswith(name))
+
+
+def _condition(nvml: Any, uuid: str, handle: Any) -> Condition:
+    def read(get: Callable[[], Value]) -> Value | None:
+        try:
+            return get()
+        except (
+            nvml.NVMLError,
+            AttributeError,
+            TypeError,
+            ValueError,
+        ):  # an old driver, or an old nvidia-ml-py
+            return None
+
+    memory = read(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    return Condition(
+        uuid=uuid,
+        name=read(lambda: _text(nvml.nvmlDeviceGetName(handle))),
+        driver=read(lambda: _text(nvml.nvmlSystemGetDriverVersion())),
+        capability=read(lambda: _pair(nvml.nvmlDeviceGetCudaComputeCapability(handle))),
+        memory=None if memory is None else int(memory.used),
+        memory_total=None if memory is None else int(memory.total),
+        clock=read(lambda: float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * MEGA)),
+        max_clock=read(lambda: float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * MEGA)),
+        temperature=read(lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))),
+        reasons=read(lambda: _lowered(nvml, handle)),
+        strangers=read(lambda: _users(nvml, handle)),
+        split=_split(nvml, handle),
+    )
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    major, minor = value
+    return int(major), int(minor)
+
+
+def _lowered(nvml: Any, handle: Any) -> tuple[str, ...]:
+    """Why the driver lowers the clock, if it does; sorted."""
+    mask = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    reasons = {
+        said for name, said in _REASONS.items() if mask & getattr(nvml, f"nvmlClocksThrottleReason{name}")
+    }
+    return tuple(sorted(reasons))
+
+
+def _users(nvml: Any, handle: Any) -> tuple[int, ...]:
+    """Processes that compute or draw on the GPU."""
+    found = [
+        *nvml.nvmlDeviceGetComputeRunningProcesses(handle),
+        *nvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
+    ]
+    return tuple(sorted({int(process.pid) for process in found}))
+
+
+def _split(nvml: Any, handle: Any) -> bool:
+    try:
+        return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
+    except nvml.NVMLError:
+        return False  # not supported, as on all but the large GPUs
 
 
 class Monitor:
@@ -90,11 +209,7 @@ class Monitor:
         """The clock now, and why it is lowered."""
         nvml, handle = self._nvml, self._handle
         clock = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * MEGA
-        mask = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-        reasons = {
-            said for name, said in _REASONS.items() if mask & getattr(nvml, f"nvmlClocksThrottleReason{name}")
-        }
-        return Reading(clock, tuple(sorted(reasons)))
+        return Reading(clock, _lowered(nvml, handle))
 
     def strangers(self) -> list[int]:
         """Process ids of others that compute on the GPU, this process using it too.

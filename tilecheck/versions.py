@@ -50,14 +50,15 @@ class Environment:
         """
         command = [str(self.python), *arguments]
         return subprocess.run(
-            command, env=_variables(), input=given, stdout=subprocess.PIPE, text=True, check=False
+            command, env=variables_of(), input=given, stdout=subprocess.PIPE, text=True, check=False
         )
 
 
-def environment_with(version: str, told: Callable[[str], None]) -> Environment:
+def environment_with(version: str, told: Callable[[str], None], index: str = "") -> Environment:
     """The environment with TileLang `version`, made if it is not there.
 
-    told: called with a line before anything that takes long.
+    told: called with a line before anything that takes long.  index: a page of nightly builds, which are
+    looked for there too.
     Raises NoEnvironment.
     """
     try:
@@ -71,10 +72,15 @@ def environment_with(version: str, told: Callable[[str], None]) -> Environment:
         made.folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{made.folder}.lock"):
             if not _usable(made, shared):
-                _make(made, shared, told)
+                _make(made, shared, told, nightly_options(index) if index else [])
     except OSError as error:
         raise NoEnvironment(f"{made.folder}: cannot be made: {error}") from error
     return made
+
+
+def nightly_options(index: str) -> list[str]:
+    """pip's, to find builds of the page `index`."""
+    return ["--pre", "--find-links", index]
 
 
 def cache_folder() -> Path:
@@ -124,7 +130,9 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _make(made: Environment, shared: Sequence[str], told: Callable[[str], None]) -> None:
+def _make(
+    made: Environment, shared: Sequence[str], told: Callable[[str], None], options: Sequence[str]
+) -> None:
     told(f"making an environment with TileLang {made.version} in {made.folder}; the next time it is there")
     folder = Path(tempfile.mkdtemp(prefix=".making-", dir=made.folder.parent))
     try:
@@ -138,7 +146,7 @@ def _make(made: Environment, shared: Sequence[str], told: Callable[[str], None])
         pins.write_text("".join(f"{name}=={version}\n" for name, version in _kept()))
         quiet = ["--disable-pip-version-check", "--no-input", "--quiet", "--no-warn-script-location"]
         wanted = ["--constraint", str(pins), f"tilelang=={made.version}"]
-        _checked([str(folder / "bin" / "python"), "-m", "pip", "install", *quiet, *wanted], "pip")
+        _checked([str(folder / "bin" / "python"), "-m", "pip", "install", *quiet, *options, *wanted], "pip")
         shutil.rmtree(made.folder, ignore_errors=True)
         folder.rename(made.folder)
     finally:
@@ -161,7 +169,7 @@ def _packages(folder: Path) -> Path:
 
 def _checked(command: Sequence[str], name: str) -> None:
     done = subprocess.run(
-        command, env=_variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command, env=variables_of(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if done.returncode != 0:
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()] or ["it said nothing"]
@@ -169,8 +177,10 @@ def _checked(command: Sequence[str], name: str) -> None:
         raise NoEnvironment(f"{name} failed (exit code {done.returncode}): {(errors or lines)[-1]}")
 
 
-def _variables() -> dict[str, str]:
-    """This process's, with tilecheck itself on the path where it is not installed."""
+def variables_of() -> dict[str, str]:
+    """Environment variables for a child: this process's, with tilecheck itself on the path where it is not
+    installed.
+    """
     variables = dict(os.environ)
     own = str(Path(tilecheck.__file__).resolve().parents[1])
     if own not in _shared_folders():

@@ -1,5 +1,6 @@
 """What people and scripts get to see of a comparison."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
@@ -42,6 +43,25 @@ def summary(results: Sequence[Result], only: Sequence[str], old: str, new: str) 
     if only:
         lines.append(f"{len(only)} rows are of one side alone: {', '.join(only)}")
     return "\n".join(lines)
+
+
+def as_json(results: Sequence[Result], only: Sequence[str], old: str, new: str) -> str:
+    """For programs: "old" and "new" name the sides; "rows" has a verdict each, with medians in seconds and
+    the new over the old, None where they could not be compared; "only" is of one side alone.
+    """
+    rows = [
+        {
+            "row": result.row,
+            "verdict": "not compared" if result.pairs is None else result.verdict.value,
+            "old": None if result.pairs is None else median(result.pairs.old),
+            "new": None if result.pairs is None else median(result.pairs.new),
+            "ratio": None if result.pairs is None else result.pairs.ratio,
+            "reason": result.reason,
+            "wrong": result.wrong,
+        }
+        for result in results
+    ]
+    return json.dumps({"old": old, "new": new, "rows": rows, "only": list(only)}, indent=1) + "\n"
 
 
 def exit_code(results: Sequence[Result]) -> int:

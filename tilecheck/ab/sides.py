@@ -1,7 +1,6 @@
 """The two sides of a comparison: where their kernels come from, and the processes that time them."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,10 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import tilecheck
+from tilecheck.versions import variables_of
 
 TILELANG = "tilelang=="
 """Before the version, a side that is another TileLang under the same kernels."""
+
+INSTALLED = "installed"
+"""The side that is the working tree under the TileLang that is installed."""
+
+
+# Kernels come from the project's folder, which may have a tilecheck of its own, as of its commit: the harness
+# is this one for both sides.
+_BENCH = "import sys; del sys.path[0]; from tilecheck.ab.bench import main; main(sys.argv[1])"
 
 
 class SideError(RuntimeError):
@@ -30,20 +37,18 @@ class Side:
 
     def __init__(self, label: str, python: Path, root: Path) -> None:
         self.label = label
-        self._command = [str(python), "-m", "tilecheck.ab.bench", str(root)]
+        self._command = [str(python), "-c", _BENCH, str(root)]
         self._root = root
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> "Side":
-        own = str(Path(tilecheck.__file__).resolve().parents[1])
-        path = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=self._root,
-            env={**os.environ, "PYTHONPATH": path},
+            env=variables_of(),
         )
         return self
 
@@ -98,13 +103,14 @@ class Side:
 @contextmanager
 def side(name: str | None, root: Path) -> Iterator[Side]:
     """The side called `name`: a git ref of the repository that `root` is in, "tilelang==VERSION" for another
-    TileLang under the kernels as they are, or None for those under the TileLang that is installed.
+    TileLang under the kernels as they are, or None or "installed" for those under the TileLang that is
+    installed.
 
     root: the project's folder, in the working tree.
     Raises SideError, in one line, where there is no such ref, and NoEnvironment for a version that cannot be
     had.
     """
-    if name is None:
+    if name is None or name == INSTALLED:
         with Side("working tree", Path(sys.executable), root) as made:
             yield made
     elif name.startswith(TILELANG):

@@ -31,6 +31,8 @@ COMMANDS = {
     "promote": "make the next latency baseline of several runs",
     "report": "make one report of several runs, or that of a run that died",
     "tune": "search for the fastest schedule of a kernel",
+    "nightly": "run the nightly job: all stages on one GPU, history, triage, the newest TileLang",
+    "bisect": "find the commit, or the TileLang release, that broke or slowed a case",
 }
 """Each command with its line of help."""
 

@@ -1,10 +1,12 @@
 """Time the kernels of two commits, or under two versions of TileLang, in turn on one GPU.
 
 OLD and NEW are commits of the repository, or `tilelang==VERSION` for the kernels as they lie there under
-another TileLang. NEW is the working tree unless it is given. No stored time is needed.
+another TileLang; `installed` is the working tree under the TileLang that is installed, which NEW is unless it
+is given. No stored time is needed.
 """
 
 import argparse
+from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show
@@ -35,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="only rows whose id holds this, as in `-k softmax`; several: any of them",
     )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the results into FILE as well, as they come"
+    )
     add_root(parser)
 
 
@@ -43,8 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from tilecheck import environment
     from tilecheck.ab.match import play, shared_rows
-    from tilecheck.ab.report import exit_code, line, summary
+    from tilecheck.ab.report import as_json, exit_code, line, summary
     from tilecheck.ab.sides import SideError, side
+    from tilecheck.files import replace
     from tilecheck.versions import NoEnvironment
 
     lacking = environment.missing_packages() or environment.why_no_gpu(environment.machine())
@@ -61,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
             for result in play(old, new, rows, note):
                 results.append(result)
                 show(line(result))
+                if arguments.json:
+                    replace(arguments.json, as_json(results, only, old.label, new.label))
             show(summary(results, only, old.label, new.label))
             return exit_code(results)
     except (SideError, NoEnvironment) as error:

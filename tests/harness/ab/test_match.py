@@ -1,5 +1,6 @@
 """The run of a comparison, between benches whose times are made."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from tilecheck.ab.match import Result, play, shared_rows
-from tilecheck.ab.report import exit_code, line, summary
+from tilecheck.ab.report import as_json, exit_code, line, summary
 from tilecheck.gate import Verdict
 
 ROWS = ["a-one", "a-two", "b-one"]
@@ -107,3 +108,13 @@ def test_rows_of_one_side_are_told() -> None:
 def test_line_has_both_medians_and_the_ratio() -> None:
     results, _ = played({"a-one": 1.03e-3})
     assert line(results[0]).split() == ["a-one", "1000.00", "us", "1030.00", "us", "1.030", "slower"]
+
+
+def test_results_for_programs() -> None:
+    results, _ = played({"a-one": 1.03e-3, "a-two": 1e-3}, refused={"a-two": "no such intrinsic"})
+    content = json.loads(as_json(results, ["gone"], "HEAD~1", "working tree"))
+    assert (content["old"], content["new"], content["only"]) == ("HEAD~1", "working tree", ["gone"])
+    one, two = content["rows"]
+    assert one["ratio"] == pytest.approx(1.03) and one["new"] == pytest.approx(1.03e-3)
+    assert (one["row"], one["verdict"], one["wrong"]) == ("a-one", "slower", False)
+    assert (two["verdict"], two["ratio"], two["wrong"]) == ("not compared", None, True)

@@ -108,3 +108,9 @@ def test_the_command_wants_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch
     assert capsys.readouterr().err == (
         "tilecheck: times want a GPU: no NVIDIA driver; diff-codegen compares two versions without one\n"
     )
+
+
+def test_installed_is_the_working_tree(repository: Path) -> None:
+    with side("installed", repository / "sub") as made:
+        assert made.label == "working tree"
+        assert made._root == repository / "sub"

@@ -1,0 +1,136 @@
+"""The folder of all nights: what is appended comes back, and a broken line is told and costs no other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilecheck.nightly.history import History, series, trends
+from tilecheck.nightly.night import Failure, Night, Time
+
+H200 = "NVIDIA H200"
+
+
+def night(day: int, median: float = 1e-4, **given: object) -> Night:
+    return Night(
+        date=f"2026-11-{day:02}T02:17:00+00:00",
+        gpu=H200,
+        seed=day,
+        exit_code=0,
+        toolchain={"tilelang": "0.1.15"},
+        stages={"latency": "passed"},
+        times={"softmax-one": Time(median, "events", 1980.0, "torch", 0.5, "same")},
+        **given,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history", H200)
+
+
+def lines_of(history: History) -> Path:
+    return history.folder / "nights.jsonl"
+
+
+def test_nights_come_back_the_oldest_first(history: History) -> None:
+    failure = Failure("correctness", "tests/test_correctness.py::test_output[x]", "softmax", "one", "wrong")
+    nights = [night(3), night(1, failures=(failure,), facts="abc", newest="0.1.16"), night(2)]
+    for each in nights:
+        history.append(each)
+    past = history.read()
+    assert past.told == ()
+    assert past.nights == (nights[1], nights[2], nights[0])
+    assert history.folder.name == "nvidia-h200"
+    assert [json.loads(line)["schema"] for line in lines_of(history).read_text().splitlines()] == [1, 1, 1]
+
+
+def test_no_history_is_no_error(history: History) -> None:
+    assert history.read().nights == ()
+
+
+def test_appending_leaves_all_that_was_there(history: History) -> None:
+    history.append(night(1))
+    before = lines_of(history).read_bytes()
+    history.append(night(2))
+    assert lines_of(history).read_bytes().startswith(before)
+
+
+def test_line_that_was_cut_off_is_told_and_swallows_no_other(history: History) -> None:
+    history.append(night(1))
+    history.append(night(2))
+    text = lines_of(history).read_bytes()
+    lines_of(history).write_bytes(text[:-40])  # the disk was full
+    past = history.read()
+    assert [each.seed for each in past.nights] == [1]
+    (told,) = past.told
+    assert "nights.jsonl, line 2: no JSON" in told and told.endswith("; it is passed over")
+
+    history.append(night(3))
+    past = history.read()
+    assert [each.seed for each in past.nights] == [1, 3]
+    assert len(past.told) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"schema": 2}', "line 1: has schema 2, and this tilecheck reads 1"),
+        (b"[]", "line 1: is no object"),
+        (b'{"schema": 1, "date": "x"}', "line 1: is no night"),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, '
+            b'"times": {"r": {"median": -1, "method": "events"}}}',
+            "has no time of r that is a number > 0",
+        ),
+        (b"\xff\xfe", "line 1: no JSON"),
+        (b"[" * 100000, "line 1: no JSON"),
+    ],
+)
+def test_other_lines_that_are_no_night(history: History, line: bytes, words: str) -> None:
+    history.folder.mkdir(parents=True)
+    lines_of(history).write_bytes(line + b"\n")
+    history.append(night(5))
+    past = history.read()
+    assert [each.seed for each in past.nights] == [5]
+    (told,) = past.told
+    assert words in told
+
+
+def test_fields_of_a_later_version_are_passed_over(history: History) -> None:
+    history.append(night(1))
+    content = json.loads(lines_of(history).read_text())
+    content["weather"] = "fine"
+    content["times"]["softmax-one"]["moon"] = 0.5
+    lines_of(history).write_text(json.dumps(content) + "\n")
+    assert history.read().nights == (night(1),)
+
+
+FACTS = json.dumps({"toolchain": {"tilelang": "0.1.15"}, "rows": []})
+
+
+def test_facts_are_kept_once(history: History) -> None:
+    name = history.keep_facts(FACTS)
+    assert history.keep_facts(FACTS) == name
+    assert len(list((history.folder / "facts").iterdir())) == 1
+    found = history.facts(name)
+    assert found is not None and found.rows == {}
+    assert history.facts("") is None and history.facts("gone") is None
+
+
+def test_series_go_back_to_where_a_row_was_taken_differently() -> None:
+    nights = [night(day, 1e-4 + day * 1e-6) for day in range(1, 6)]
+    other = Time(9.0, "graph", vendor="torch")
+    nights[1] = Night("2026-11-02", H200, 2, 0, times={"softmax-one": other})
+    nights[3] = Night("2026-11-04", H200, 4, 0)  # not timed
+    assert series(nights) == {"softmax-one": [pytest.approx(1.03e-4), pytest.approx(1.05e-4)]}
+    assert series(nights, "ratio") == {"softmax-one": [0.5, 0.5]}
+    assert series([]) == {}
+
+
+def test_trends_have_a_place_for_each_night() -> None:
+    found = trends([night(1), Night("2026-11-02", H200, 2, 13)])
+    assert [each["exit_code"] for each in found["nights"]] == [0, 13]  # type: ignore[index, attr-defined]
+    assert found["rows"] == {
+        "softmax-one": {"median": [1e-4, None], "ratio": [0.5, None], "verdict": ["same", None]}
+    }

@@ -1,0 +1,456 @@
+"""Whole nights, played by a Python that is made: it does what a scenario says in place of each stage."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tilecheck.baselines import read_run
+from tilecheck.cli import main
+from tilecheck.nightly import job
+from tilecheck.nightly.history import History
+from tilecheck.nightly.plan import LIMITS, Choice
+from tilecheck.nightly.verdict import LEGEND
+from tilecheck.versions import variables_of
+
+H200 = "NVIDIA H200"
+
+# Stands for the interpreter of all stages.
+FAKE = r"""#!PYTHON -S
+import json, os, sys, time
+words = sys.argv[1:]
+folder = os.path.dirname(os.path.abspath(__file__))
+scenario = json.load(open(os.path.join(folder, "scenario.json")))
+with open(os.path.join(folder, "calls"), "a") as calls:
+    calls.write(json.dumps([words, os.environ.get("TILELANG_CACHE_DIR")]) + "\n")
+
+def option(name):
+    return next((word.partition("=")[2] for word in words if word.startswith(name + "=")), None)
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    open(path, "w").write(text)
+
+if words[:3] == ["-m", "pytest", "--help"]:
+    print("  --tilecheck-report=DIR" if scenario.get("reports", True) else "  --other")
+    sys.exit()
+if words[1] == "tilecheck.nightly.guard":
+    name, out = "guard", words[3]
+    found = {"gpus": [{"uuid": "GPU-1", "name": "NVIDIA H200"}], "arch": "sm_90a",
+             "toolchain": scenario.get("toolchain", {"tilelang": "0.1.15"})}
+    if scenario.get("guard") != {"code": 9}:
+        write(out, json.dumps(found))
+elif words[1] == "tilecheck.nightly.upgrade":
+    name, out = "newest", words[3]
+    if "upgrade" in scenario:
+        write(os.path.join(out, "newest.json"), json.dumps(scenario["upgrade"]))
+elif words[1] == "tilecheck":
+    name = {"doctor": "doctor", "facts": "facts", "report": "report"}[words[2]]
+    if name == "report":
+        write(os.path.join(words[words.index("--out") + 1], "summary.md"), "## all kernels\n")
+else:
+    junit = option("--junit-xml")
+    name = os.path.basename(os.path.dirname(junit))
+    if option("--tilecheck-report"):
+        os.makedirs(option("--tilecheck-report"), exist_ok=True)
+
+def case(test, bad):
+    inside = '<failure message="%s">repeat: pytest x</failure>' % bad if bad else ""
+    return '<testcase classname="tests.test_x" name="test_output[%s]">%s</testcase>' % (test, inside)
+
+play = scenario.get(name, {})
+if name not in ("guard", "newest", "doctor", "facts", "report") and not play.get("silent"):
+    tests = "".join(case(t, bad) for t, bad in play.get("tests", {"softmax-one": ""}).items())
+    write(junit, "<testsuites><testsuite>%s</testsuite></testsuites>" % tests)
+    if name == "latency" and "run" in play:
+        write(option("--benchmark-json"), play["run"])
+if name == "facts":
+    print(play.get("text", '{"toolchain": {}, "rows": []}'))
+if "say" in play:
+    print(play["say"])
+if play.get("hang"):
+    time.sleep(600)
+sys.exit(play.get("code", 0))
+"""
+
+
+class Stage:
+    """Nights that are played. A scenario says by stage: code, tests (id: failure), hang, say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "project"
+        (self.root / "tests").mkdir(parents=True)
+        (self.root / "tests" / "test_schedules.py").touch()
+        self.python = folder / "python"
+        self.python.write_text(FAKE.replace("PYTHON", sys.executable))
+        self.python.chmod(0o755)
+        self.nights = 0
+        self.said: list[str] = []
+
+    def project(self) -> Any:
+        case = SimpleNamespace(id="one")
+        spec = SimpleNamespace(
+            name="softmax",
+            cases=(case,),
+            test_id=lambda case: f"softmax-{case.id}",
+            cases_of_code=(case,),
+            latency_cases=("one",),
+        )
+        return SimpleNamespace(root=self.root, specs=lambda: (spec,))
+
+    def night(self, seed: int = 7, **scenario: Any) -> tuple[int, dict[str, Any]]:
+        """Exit code and night.json."""
+        self.nights += 1
+        self.said = []
+        out = self.folder / f"night-{self.nights}"
+        out.mkdir()
+        given = scenario.pop("choice", {})
+        (self.folder / "scenario.json").write_text(json.dumps(scenario))
+        choice = Choice(python=str(self.python), out=out, gpu=H200, seed=seed, **given)
+        code = job.run_night(choice, self.project(), self.folder / "history", self.said.append)
+        self.out = out
+        return code, json.loads((out / "night.json").read_text())
+
+    def calls(self) -> list[tuple[list[str], str]]:
+        return [tuple(json.loads(line)) for line in (self.folder / "calls").read_text().splitlines()]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tilecheck.nightly.stages.GRACE", 0.2)
+    return Stage(tmp_path)
+
+
+def states(night: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in night["ended"]}
+
+
+def test_green_night(stage: Stage) -> None:
+    code, night = stage.night()
+    assert code == 0
+    assert states(night) == dict.fromkeys(LIMITS, "passed")
+    assert stage.said[0] == "seed 7; to repeat this night: --seed 7"
+    assert stage.said[-1] == "GREEN"
+    assert night["toolchain"] == {"tilelang": "0.1.15"} and night["gpu"] == H200
+    summary = (stage.out / "summary.md").read_text()
+    assert "| correctness | " in summary and summary.endswith("## all kernels\n")
+    assert len(History(stage.folder / "history", H200).read().nights) == 1
+
+
+def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) -> None:
+    stage.night(choice={"arguments": ("-k", "softmax"), "newest": "0.1.16", "index": "https://example.org"})
+    commands = [words for words, _ in stage.calls() if "--help" not in words]
+    assert {cache for _, cache in stage.calls()} == {str(stage.out / "kernel-cache")}
+    names = [
+        "guard",
+        "doctor",
+        "latency",
+        "correctness",
+        "schedules",
+        "sanitizer",
+        "codegen",
+        "facts",
+        "upgrade",
+    ]
+    for name, words in zip([*names, "report"], commands, strict=True):
+        assert name in " ".join(words)
+    by_name = dict(zip(names, commands, strict=False))
+    latency = by_name["latency"]
+    assert "--benchmark-compare" in latency and "--tilecheck-gate=strict" in latency and "-n" not in latency
+    for name in ("latency", "correctness", "schedules", "sanitizer"):
+        assert {"--tilecheck-seed=7", "--tilecheck-require-gpu", "-k", "softmax"} <= set(by_name[name])
+        assert f"--tilecheck-report={stage.out / name / 'report'}" in by_name[name]
+    assert "--ignore-glob=*/test_schedules.py" in by_name["correctness"]
+    assert "tests/test_schedules.py" in by_name["schedules"]
+    assert by_name["facts"][-2:] == ["--case", "one"] and "sm_90a" in by_name["facts"]
+    assert {"--wanted=0.1.16", "--index=https://example.org", "--seed=7"} <= set(by_name["upgrade"])
+
+
+def test_wrong_kernel(stage: Stage) -> None:
+    failing = {"code": 1, "tests": {"softmax-one": "softmax is wrong"}}
+    stage.night(seed=6)
+    code, night = stage.night(correctness=failing, schedules=failing)
+    assert code == 13  # stage 3, failed
+    assert states(night)["report"] == "passed"  # nothing stopped
+    (finding,) = night["findings"]
+    assert (finding["kind"], finding["kernel"], finding["case"]) == ("wrong", "softmax", "one")
+    assert finding["tests"] == {"correctness": 1, "schedules": 1}
+    assert "only the seed changed, 6 -> 7" in finding["changed"][0]
+    assert any(line == "softmax, one: wrong: softmax is wrong" for line in stage.said)
+    assert stage.said[-1].startswith("RED: correctness failed")
+
+
+def times(median: float, verdict: str) -> str:
+    extra = {
+        "kernel": "softmax",
+        "case": "one",
+        "method": "events",
+        "clock_mhz": 1980.0,
+        "toolchain": {"tilelang": "0.1.15"},
+        "vendors": {"torch": 2e-4},
+        "vendor": "torch",
+        "vendor_ratio": median / 2e-4,
+        "verdict": verdict,
+    }
+    stats = {"median": median, "q1": median, "q3": median, "rounds": 50}
+    name = "test_latency[softmax-one]"
+    benchmark = {"name": name, "fullname": f"tests/t.py::{name}", "extra_info": extra, "stats": stats}
+    return json.dumps({"machine_info": {"gpu": H200}, "benchmarks": [benchmark]})
+
+
+def test_times_are_as_the_gate_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(times(1e-4, "same"))
+    assert read_run(tmp_path / "run.json").rows["softmax-one"].median == 1e-4
+
+
+def test_slow_kernel(stage: Stage) -> None:
+    stage.night(latency={"run": times(1e-4, "same")})
+    slow = {"code": 1, "tests": {"softmax-one": "is slower"}, "run": times(1.1e-4, "slower")}
+    code, night = stage.night(latency=slow)
+    assert code == 12
+    (finding,) = night["findings"]
+    assert finding["kind"] == "slower"
+    assert night["times"]["softmax-one"]["median"] == 1.1e-4
+    trends = json.loads((stage.out / "trends.json").read_text())
+    assert trends["rows"]["softmax-one"]["median"] == [1e-4, 1.1e-4]
+
+
+def test_hanging_stage(stage: Stage) -> None:
+    code, night = stage.night(sanitizer={"hang": True}, choice={"limits": {"sanitizer": 3.0}})
+    assert code == 35
+    assert states(night)["sanitizer"] == "hung" and states(night)["codegen"] == "passed"
+    assert "took longer than 3 s" in stage.said[-1]
+
+
+@pytest.mark.parametrize(
+    ("guard", "state", "code"),
+    [
+        ({"code": 1, "say": "guard: GPU 0: is not alone: processes 17 use it"}, "failed", 10),
+        ({"code": 9}, "broken", 20),
+        ({"hang": True}, "hung", 30),
+    ],
+)
+def test_guard_that_does_not_say_yes_lets_nothing_onto_the_gpu(
+    stage: Stage, guard: dict[str, Any], state: str, code: int
+) -> None:
+    found, night = stage.night(guard=guard, choice={"limits": {"guard": 3.0}})
+    assert found == code
+    without_gpu = {"guard": state, "codegen": "passed", "report": "passed"}
+    assert states(night) == {**dict.fromkeys(LIMITS, "refused"), **without_gpu}
+    if state == "failed":
+        assert "is not alone: processes 17 use it" in stage.said[-1]
+
+
+def test_corrupted_baseline(stage: Stage) -> None:
+    words = "ERROR: baselines/nvidia-h200/0002_x.json: line 3, column 1: no JSON; mend the file"
+    code, night = stage.night(latency={"code": 4, "say": words, "silent": True})
+    assert code == 22
+    assert "no JSON; mend the file" in stage.said[-1]
+    assert any("latency: pytest left no results" in note for note in night["notes"])
+
+
+def test_worst_is_named(stage: Stage) -> None:
+    code, _ = stage.night(doctor={"code": 1}, latency={"code": 1}, schedules={"code": 3}, report={"code": 2})
+    assert code == 24  # schedules before latency before doctor before report
+    assert "24" not in LEGEND and "4 schedules" in LEGEND
+
+
+def test_green_run_without_results_is_not_green(stage: Stage) -> None:
+    code, _ = stage.night(correctness={"silent": True})
+    assert code == 23
+
+
+def test_report_says_that_tests_failed_and_is_written_all_the_same(stage: Stage) -> None:
+    code, night = stage.night(correctness={"code": 1}, report={"code": 1})
+    assert code == 13 and states(night)["report"] == "passed"
+    (command,) = [words for words, _ in stage.calls() if "report" in words]
+    assert [Path(word).parent.name for word in command if word.endswith("/report")] == [
+        *("latency", "correctness", "schedules", "sanitizer", "codegen"),
+        stage.out.name,
+    ]
+
+
+def test_report_of_the_stages_that_ran(stage: Stage) -> None:
+    code, night = stage.night(guard={"code": 1})
+    assert code == 10 and states(night)["report"] == "passed"
+    (command,) = [words for words, _ in stage.calls() if "report" in words]
+    assert [Path(word).parent.name for word in command if word.endswith("/report")] == [
+        "codegen",
+        stage.out.name,
+    ]
+
+
+def test_report_that_is_not_there_yet(stage: Stage) -> None:
+    code, night = stage.night(reports=False)
+    assert code == 28
+    assert "pytest has no option --tilecheck-report here" in stage.said[-1]
+    assert states(night)["correctness"] == "passed"
+    assert not any("--tilecheck-report" in word for words, _ in stage.calls() for word in words)
+
+
+UPGRADE = {
+    "version": "0.1.16",
+    "pinned": "0.1.15",
+    "words": "TileLang 0.1.16, the newest release",
+    "parts": [
+        {"name": "correctness", "state": "failed", "seconds": 9.0, "words": "1 failed", "codes": [1]},
+        {"name": "latency", "state": "failed", "seconds": 9.0, "codes": [1]},
+        {"name": "codegen", "state": "failed", "seconds": 9.0, "codes": [1]},
+    ],
+    "codegen": "60 rows: 2 worse, 58 the same. Not safe.",
+    "rows": [
+        {
+            "row": "softmax-one",
+            "verdict": "slower",
+            "old": 1e-4,
+            "new": 1.58e-4,
+            "ratio": 1.58,
+            "wrong": False,
+        },
+        {"row": "softmax-two", "verdict": "same", "old": 1e-4, "new": 1e-4, "ratio": 1.0, "wrong": False},
+    ],
+}
+
+
+def test_newest_tilelang_is_told_and_turns_nothing_red_unless_asked(stage: Stage) -> None:
+    code, _ = stage.night(newest={"code": 1}, upgrade=UPGRADE)
+    assert code == 0
+    text = "\n".join(stage.said)
+    assert "softmax-one: slower, 100 us -> 158 us (+58.0 %)" in text
+    assert "code: 60 rows: 2 worse, 58 the same. Not safe." in text
+    assert "0.1.15 -> 0.1.16: breaks kernels and slows 1 of 2 rows and makes code worse" in text
+    assert "(does not turn the night red)" in text
+    assert stage.night(newest={"code": 1}, upgrade=UPGRADE, choice={"newest_gates": True})[0] == 17
+
+
+def test_drift_that_no_night_catches_is_told(stage: Stage) -> None:
+    history = stage.folder / "history"
+    stage.night(latency={"run": times(1e-4, "same")})
+    (first,) = History(history, H200).read().nights
+    (history / "nvidia-h200" / "nights.jsonl").unlink()
+    for day in range(9):
+        content = {**first.as_json(), "date": f"2026-01-{day + 1:02}"}
+        content["times"]["softmax-one"] |= {"median": 1e-4 * 1.01**day, "ratio": 0.5 * 1.01**day}
+        with (history / "nvidia-h200" / "nights.jsonl").open("a") as file:
+            file.write(json.dumps(content) + "\n")
+    code, night = stage.night(latency={"run": times(1e-4 * 1.01**9, "same")})
+    assert code == 0
+    (line,) = night["drifting"]
+    assert line.startswith("softmax-one becomes slower: +9.4 % (+1.00 % a night over 10 nights;")
+    assert line.endswith("it is the kernel")
+    assert "## slow drift" in (stage.out / "summary.md").read_text()
+
+
+def test_broken_history_is_told_and_costs_nothing_else(stage: Stage) -> None:
+    stage.night()
+    path = stage.folder / "history" / "nvidia-h200" / "nights.jsonl"
+    path.write_bytes(path.read_bytes()[:-30])
+    code, night = stage.night()
+    assert code == 0
+    assert any("line 1: no JSON" in note for note in night["notes"])
+
+
+def test_simulated_night_leaves_out_what_means_nothing_without_a_gpu(stage: Stage) -> None:
+    code, night = stage.night(choice={"simulate": True})
+    assert code == 0
+    skipped = {name for name, state in states(night).items() if state == "skipped"}
+    assert skipped == {"latency", "sanitizer"} and "guard" not in states(night)
+    assert night["gpu"] == "simulator"
+    assert any("--tilecheck-device=simulator" in words for words, _ in stage.calls())
+
+
+def test_second_night_on_one_gpu_is_refused(stage: Stage) -> None:
+    with job._lock("GPU-1"):
+        code, night = stage.night()
+    assert code == 10
+    assert "another night runs on this GPU" in stage.said[-1]
+    assert states(night)["latency"] == "refused"
+    assert stage.night()[0] == 0
+
+
+def test_many_findings_are_cut_short_for_people_alone(stage: Stage) -> None:
+    tests = {f"other-{number}": "boom" for number in range(50)}
+    code, night = stage.night(correctness={"code": 1, "tests": tests})
+    assert code == 13 and len(night["findings"]) == 50
+    summary = (stage.out / "summary.md").read_text()
+    assert summary.count("\n### ") == 30 and "20 more findings are in night.json" in summary
+
+
+def test_hostile_words_do_not_become_markdown(stage: Stage) -> None:
+    bad = "&lt;img src=x&gt; | [x](http://x) **bold**"
+    stage.night(correctness={"code": 1, "tests": {"softmax-one": bad}})
+    summary = (stage.out / "summary.md").read_text()
+    assert "<img" not in summary and "[x](" not in summary and "**bold" not in summary
+    assert "&lt;img src=x&gt; \\| \\[x\\]" in summary
+
+
+# Interrupted, and the command line
+
+
+def test_night_that_is_terminated_writes_what_it_has(stage: Stage) -> None:
+    scenario = {"correctness": {"hang": True}}
+    (stage.folder / "scenario.json").write_text(json.dumps(scenario))
+    out = stage.folder / "night"
+    out.mkdir()
+    code = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_job import Stage, H200, job, Choice
+stage = Stage.__new__(Stage)
+stage.root = Path({str(stage.root)!r})
+choice = Choice(python={str(stage.python)!r}, out=Path({str(out)!r}), gpu=H200, seed=7)
+say = lambda text: print(text, flush=True)
+sys.exit(job.run_night(choice, stage.project(), Path({str(stage.folder / "history")!r}), say))
+"""
+    ran = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=variables_of(), cwd=stage.folder
+    )
+    assert ran.stdout is not None
+    for line in ran.stdout:
+        if line.startswith("correctness: begins"):
+            break
+    time.sleep(0.5)
+    ran.send_signal(signal.SIGTERM)
+    rest, _ = ran.communicate(timeout=60)
+    assert ran.returncode == 130
+    night = json.loads((out / "night.json").read_text())
+    assert states(night) == {"guard": "passed", "doctor": "passed", "latency": "passed"}
+    assert rest.splitlines()[-1] == "INTERRUPTED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "which GPU has to be there?"),
+        (["--only", "latency"], "which GPU has to be there?"),
+        (["--only", "latancy"], "no stage 'latancy'; did you mean latency?"),
+        (["--simulate", "--gpu", "x"], "contradict each other"),
+        (["--simulate", "--limit", "latency=soon"], "'soon' is no number of seconds"),
+        (["--simulate", "--out", "."], "is there and not empty"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    root = str(Path(__file__).parents[3])
+    assert main(["nightly", *arguments, "--root", root]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert not (Path(root) / "nights").exists()
+
+
+def test_command_brings_the_guard_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Choice] = []
+    monkeypatch.setattr(job, "run_night", lambda choice, *_: seen.append(choice) or 13)
+    root = str(Path(__file__).parents[3])
+    given = ["--only", "latency", "--gpu", H200, "--out", str(tmp_path / "out"), "--limit", "latency=60"]
+    assert main(["nightly", *given, "--root", root]) == 13
+    assert main(["nightly", *given[:-4], "--out", str(tmp_path / "next"), "--root", root]) == 13
+    assert seen[0].stages == ("guard", "latency") and seen[0].seconds("latency") == 60
+    assert seen[0].seed != seen[1].seed

@@ -1,0 +1,97 @@
+"""What pytest leaves behind is read back: which kernel and case failed, and how to repeat it."""
+
+from pathlib import Path
+
+import pytest
+
+from tilecheck.nightly.results import Junit, Rows, read_junit
+
+pytest_plugins = ["pytester"]
+
+IDS = {
+    "matmul-square-fp16": ("matmul", "square-fp16"),
+    "matmul-bias-gelu-square-fp16": ("matmul_bias_gelu", "square-fp16"),
+    "softmax-one": ("softmax", "one"),
+    "softmax-one-more": ("softmax", "one-more"),
+}
+
+
+@pytest.mark.parametrize(
+    ("test", "row"),
+    [
+        ("tests/t.py::test_output[matmul-square-fp16]", ("matmul", "square-fp16")),
+        ("tests/t.py::test_output[matmul-bias-gelu-square-fp16]", ("matmul_bias_gelu", "square-fp16")),
+        ("tests/t.py::test_output[matmul-square-fp16-stages=2]", ("matmul", "square-fp16")),
+        ("tests/t.py::test_no_findings[softmax-one-memcheck]", ("softmax", "one")),
+        ("tests/t.py::test_no_findings[memcheck-softmax-one-more]", ("softmax", "one-more")),
+        ("tests/t.py::test_output[softmax-only]", ("", "")),
+        ("tests/t.py::test_softmax_one", ("", "")),
+    ],
+)
+def test_kernel_and_case_of_a_test(test: str, row: tuple[str, str]) -> None:
+    assert Rows(IDS).find(test) == row
+
+
+MODULE = """
+import pytest
+
+@pytest.mark.parametrize("row", ["softmax-one", "softmax-one-more"])
+def test_output(row):
+    message = "softmax is wrong for one\\nrepeat: pytest \\"x[softmax-one]\\" --seed=7"
+    assert row != "softmax-one", message
+
+class TestClass:
+    def test_harness(self):
+        assert 1 == 2
+
+    def test_skipped(self):
+        pytest.skip("no GPU")
+
+@pytest.fixture
+def broken():
+    raise RuntimeError("no bench")
+
+def test_error(broken):
+    pass
+"""
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> Junit:
+    tests = pytester.mkdir("checks")  # another name than this repository's: modules are known by it
+    (tests / "test_softmax.py").write_text(MODULE)
+    pytester.runpytest_inprocess(
+        "-p", "no:cacheprovider", "--junit-xml=junit.xml", "--import-mode=importlib", *arguments
+    )
+    found = read_junit(pytester.path / "junit.xml", "correctness", pytester.path, Rows(IDS), 7)
+    assert found is not None
+    return found
+
+
+def test_failures_of_a_real_run(pytester: pytest.Pytester) -> None:
+    found = run(pytester)
+    assert found.counts == {"passed": 1, "failed": 3, "skipped": 1}
+    wrong, harness, error = found.failures
+    assert (wrong.kernel, wrong.case, wrong.stage) == ("softmax", "one", "correctness")
+    assert wrong.test == "checks/test_softmax.py::test_output[softmax-one]"
+    assert wrong.words == "softmax is wrong for one"
+    assert wrong.repeat == 'pytest "x[softmax-one]" --seed=7'
+    assert harness.test == "checks/test_softmax.py::TestClass::test_harness"
+    assert harness.repeat == 'pytest "checks/test_softmax.py::TestClass::test_harness" --tilecheck-seed=7'
+    assert "no bench" in error.words
+
+
+def test_module_that_cannot_be_imported(pytester: pytest.Pytester) -> None:
+    (pytester.mkdir("checks") / "test_broken.py").write_text("import nowhere_to_be_found")
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "--junit-xml=junit.xml", "--import-mode=importlib")
+    found = read_junit(pytester.path / "junit.xml", "correctness", pytester.path, Rows(IDS), 7)
+    assert found is not None
+    (failure,) = found.failures
+    assert failure.test == "checks/test_broken.py"
+
+
+@pytest.mark.parametrize("text", ["", "<testsuites><testsuite", None])
+def test_file_that_is_not_whole_is_none(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "junit.xml"
+    if text is not None:
+        path.write_text(text)
+    assert read_junit(path, "correctness", tmp_path, Rows(IDS), 0) is None

@@ -1,0 +1,141 @@
+"""The newest TileLang beside the pinned one: what runs under which, and what is made of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilecheck.nightly import upgrade
+from tilecheck.nightly.newest import Newest
+from tilecheck.nightly.stages import Ended, Stage
+from tilecheck.nightly.words import upgrade_lines, upgrade_verdict
+from tilecheck.versions import NoEnvironment
+
+ROW = {"row": "softmax-one", "verdict": "slower", "old": 1e-4, "new": 1.1e-4, "ratio": 1.1}
+
+
+class Played:
+    """Stands for `run_stage`.  states: of each part, by name."""
+
+    def __init__(self, **states: str) -> None:
+        self._states = states
+        self.stages: list[Stage] = []
+        self.variables: dict[str, str] = {}
+
+    def __call__(self, stage: Stage, logs: Path, root: Path, variables: dict[str, str]) -> Ended:
+        self.stages.append(stage)
+        self.variables = variables
+        if stage.name == "latency":
+            (logs.parent / "ab.json").write_text(json.dumps({"rows": [ROW]}))
+        if stage.name == "codegen":
+            (logs.parent / "diff-codegen.txt").write_text(
+                "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe.\n"
+            )
+        return Ended(stage.name, self._states.get(stage.name, "passed"), 1.0)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "newest").mkdir()
+    return tmp_path / "newest"
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, played: Played, *options: str, found: Newest | None = None
+) -> tuple[int, upgrade.Upgrade]:
+    wanted = found or Newest("0.1.16", "https://example.org", "TileLang 0.1.16, the newest nightly build")
+    monkeypatch.setattr(upgrade, "newest", lambda *_: wanted)
+    monkeypatch.setattr(upgrade, "version", lambda _: "0.1.15")
+    monkeypatch.setattr(upgrade, "run_stage", played)
+    monkeypatch.setattr(upgrade, "environment_with", _environment)
+    given = upgrade._parser().parse_args(
+        [str(folder.parent), str(folder), "--arch=sm_90a", "--seed=7", *options]
+    )
+    code = upgrade.main(given)
+    result = upgrade.read(folder)
+    assert result is not None
+    return code, result
+
+
+def _environment(version: str, told: Any, index: str) -> Any:
+    if version == "0.9":
+        raise NoEnvironment("pip failed (exit code 1): no such version")
+    assert index == "https://example.org"
+
+    class Made:
+        python = Path("/environments/0.1.16/bin/python")
+
+    return Made
+
+
+def test_both_are_set_side_by_side(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    played = Played(latency="failed", codegen="failed")
+    code, result = run(monkeypatch, folder, played, "--arguments=-k 'softmax and one'")
+    assert code == 1
+    correctness, latency, codegen = (stage.steps[0].command for stage in played.stages)
+    assert correctness[0] == "/environments/0.1.16/bin/python"  # under the newest alone
+    assert correctness[-2:] == ("-k", "softmax and one")
+    assert {"--tilecheck-seed=7", "--tilecheck-require-gpu"} <= set(correctness)
+    assert latency[2:6] == ("tilecheck", "ab", "installed", "tilelang==0.1.16")  # in turn, on one GPU
+    assert codegen[2:] == ("tilecheck", "diff-codegen", "0.1.15", "0.1.16", "--arch", "sm_90a")
+    assert played.variables["TILELANG_CACHE_DIR"] == str(folder / "cache")
+    assert result.codegen == "2 rows: 1 worse, 1 same. Not safe."
+    assert result.of("slower") == [ROW]
+    assert upgrade_verdict(result) == "0.1.15 -> 0.1.16: slows 1 of 1 rows and makes code worse"
+    assert "softmax-one: slower, 100 us -> 110 us (+10.0 %)" in upgrade_lines(result)
+
+
+def test_parts_share_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    played = Played()
+    run(monkeypatch, folder, played, "--seconds=1000")
+    limits = [stage.seconds for stage in played.stages]
+    assert all(0 < limit < 1000 for limit in limits)
+
+
+def test_nothing_speaks_against_it(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setitem(ROW, "verdict", "same")
+    code, result = run(monkeypatch, folder, Played())
+    assert code == 0
+    assert upgrade_verdict(result) == "0.1.15 -> 0.1.16: nothing speaks against it"
+
+
+def test_part_that_hangs_is_no_answer(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setitem(ROW, "verdict", "same")
+    code, result = run(monkeypatch, folder, Played(correctness="hung"))
+    assert code == 3
+    assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+def test_without_a_gpu_nothing_is_timed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    played = Played()
+    _, result = run(monkeypatch, folder, played, "--simulate")
+    assert upgrade_verdict(result).endswith("; without a GPU, so times were not compared")
+    assert [stage.name for stage in played.stages] == ["correctness", "codegen"]
+    assert "--tilecheck-device=simulator" in played.stages[0].steps[0].command
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "words"),
+    [
+        (
+            Newest("", "", "it is the pinned one: there is nothing to compare"),
+            0,
+            "nothing to compare",
+        ),
+        (Newest("", "", "fell back: pip finds no release"), 3, "fell back: pip finds no release"),
+        (Newest("0.9", "", "TileLang 0.9"), 3, "TileLang 0.9: pip failed (exit code 1): no such version"),
+    ],
+)
+def test_no_version_to_compare_with_is_said(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, found: Newest, code: int, words: str
+) -> None:
+    ended, result = run(monkeypatch, folder, Played(), found=found)
+    assert ended == code
+    assert words in upgrade_lines(result)[0]
+
+
+def test_result_that_is_not_whole_is_none(folder: Path) -> None:
+    assert upgrade.read(folder) is None
+    (folder / "newest.json").write_text('{"parts": [')
+    assert upgrade.read(folder) is None

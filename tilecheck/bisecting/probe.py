@@ -1,0 +1,142 @@
+"""One candidate: a kernel and a case of one commit, under one TileLang, asked in a process of its own.
+
+The kernels are those of the candidate, the harness is this one. The child (`ask` starts it) takes a task from
+standard input and gives one answer, as JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any, Literal
+
+from tilecheck.activity import descendants
+
+By = Literal["correctness", "facts"]
+
+Kind = Literal["right", "wrong", "no build", "hung", "absent"]
+"""absent: there is no such kernel or case.  no build: it is not to be imported, traced or compiled."""
+
+_CHILD = "import sys; del sys.path[0]; from tilecheck.bisecting.probe import main; main()"
+
+
+@dataclass(frozen=True)
+class Question:
+    """device: "simulator" or "cuda".  arch: whose schedules or code; of the GPU, for "cuda"."""
+
+    kernel: str
+    case: str
+    by: By
+    device: str = "simulator"
+    arch: str = "sm_90a"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """words: why it is not right, in one line.  facts: `Facts` as JSON, where these were asked for."""
+
+    kind: Kind
+    words: str = ""
+    facts: Mapping[str, Any] | None = None
+
+
+def ask(question: Question, root: Path, python: Path, variables: Mapping[str, str], seconds: float) -> Reply:
+    """The reply of the project in `root`.  python, variables: of the child.  seconds: it may take."""
+    child = subprocess.Popen(
+        [str(python), "-c", _CHILD],
+        cwd=root,
+        env=dict(variables),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = child.communicate(json.dumps({**asdict(question), "root": str(root)}), timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return Reply("hung", f"took longer than {seconds:g} s")
+    finally:
+        for pid, _ in descendants(child.pid):
+            with suppress(OSError):
+                os.kill(pid, SIGKILL)
+        with suppress(OSError):
+            os.killpg(child.pid, SIGKILL)
+        child.wait()
+    try:
+        return Reply(**json.loads(out.splitlines()[-1]))
+    except (ValueError, IndexError, TypeError):
+        said = [line.strip() for line in err.splitlines() if line.strip()] or ["it said nothing"]
+        return Reply("no build", f"its process ended with exit code {child.returncode}: {said[-1]}")
+
+
+def main() -> None:
+    """The child; what libraries print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    task = json.load(sys.stdin)
+    root = Path(task.pop("root"))
+    answers.write(json.dumps(asdict(reply_of(Question(**task), root))) + "\n")
+    answers.flush()
+
+
+def reply_of(question: Question, root: Path) -> Reply:
+    """In this process."""
+    from tilecheck.gist import gist
+    from tilecheck.project import find_project
+
+    try:
+        specs = find_project(root).specs()
+    except Exception as error:
+        return Reply("no build", gist(error))  # whatever a kernel's file raises when it is imported
+    spec = next((spec for spec in specs if spec.name == question.kernel), None)
+    case = next((case for case in spec.cases if case.id == question.case), None) if spec else None
+    if spec is None or case is None:
+        what = f"case {question.case!r} of " if spec else ""
+        return Reply("absent", f"there is no {what}kernel {question.kernel!r}")
+    try:
+        return _facts(spec, case, question) if question.by == "facts" else _checked(spec, case, question)
+    except Exception as error:
+        return Reply("no build", gist(error))
+
+
+def _checked(spec: Any, case: Any, question: Question) -> Reply:
+    from tilecheck.arches import arch
+    from tilecheck.conformance import Mismatch, check
+    from tilecheck.device import Simulator
+
+    if question.device == "simulator":
+        try:
+            check(spec, case, Simulator(arch(question.arch)), seed=question.seed)
+        except Mismatch as error:
+            return Reply("wrong", _second_line(str(error)))
+        return Reply("right")
+
+    from tilecheck.launch import Cuda, LaunchError
+
+    try:
+        check(spec, case, Cuda(), seed=question.seed)
+    except (Mismatch, LaunchError) as error:
+        return Reply("wrong", _second_line(str(error)))
+    return Reply("right")
+
+
+def _second_line(message: str) -> str:
+    """What is wrong: the lines before say of which kernel, and why its case is there."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    telling = [line for line in lines[1:] if not line.startswith("the case is there for")]
+    return (telling or lines or ["no message"])[0]
+
+
+def _facts(spec: Any, case: Any, question: Question) -> Reply:
+    from tilecheck.arches import arch
+    from tilecheck.codegen import facts_of
+    from tilecheck.program import build_program
+
+    return Reply("right", facts=facts_of(build_program(spec, case, arch(question.arch))).as_json())

@@ -1,0 +1,151 @@
+"""The nightly job, by hand or by CI: guard, doctor, latency, correctness, schedules, sanitizer, codegen, the
+newest TileLang beside the pinned one, report.
+
+Each stage has a time limit, and none keeps the next from running. What it all means lies in the folder --out
+then: summary.md, night.json, trends.json, logs.
+"""
+
+import argparse
+import os
+import secrets
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tilecheck.cli.failing import BadInput
+from tilecheck.cli.output import note, show
+from tilecheck.cli.selecting import add_root, project_of, specs_of
+from tilecheck.near import did_you_mean
+from tilecheck.nightly.plan import LIMITS, ON_GPU, ONLY_ON_GPU, Choice
+from tilecheck.nightly.verdict import LEGEND
+
+EPILOG = f"""\
+seconds that each stage may take, and --limit changes:
+  {", ".join(f"{name} {seconds:g}" for name, seconds in LIMITS.items())}
+
+{LEGEND}"""
+
+INDEX = "TILELANG_NIGHTLY_INDEX"
+"""Environment variable with the page of nightly builds, the same as `make` takes."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--gpu", default="", metavar="MODEL", help="the model that has to be there, as 'NVIDIA H200'"
+    )
+    parser.add_argument(
+        "--simulate", action="store_true", help="no GPU: what can be, is run on the simulator; no conformance"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="a new folder (default: nights/DATE in the root)"
+    )
+    parser.add_argument(
+        "--history", type=Path, metavar="DIR", help="of all nights (default: nights/history in the root)"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="STAGE",
+        help="only these stages; the guard comes along where one wants the GPU",
+    )
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="STAGE=SECONDS",
+        help="another time limit; several times",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="of all tests (default: a new one)")
+    parser.add_argument(
+        "--newest",
+        default="auto",
+        metavar="VERSION",
+        help="TileLang to set beside the pinned one: auto (the newest; default), off, or a version",
+    )
+    parser.add_argument(
+        "--newest-index",
+        default=os.environ.get(INDEX, ""),
+        metavar="URL",
+        help=f"page of nightly builds of TileLang (default: ${INDEX}; without: releases alone)",
+    )
+    parser.add_argument(
+        "--newest-gates", action="store_true", help="the newest TileLang can turn the night red, too"
+    )
+    parser.add_argument(
+        "-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's, in all stages that test"
+    )
+    add_root(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project = project_of(arguments)
+    choice = _choice(arguments, project.root)
+    specs_of(project)  # a mistake there is one line, before anything runs
+
+    from tilecheck.nightly.job import SUMMARY, run_night
+
+    history = (arguments.history or project.root / "nights" / "history").resolve()
+    code = run_night(choice, project, history, note)
+    show(f"{choice.out / SUMMARY}")
+    return code
+
+
+def _choice(arguments: argparse.Namespace, root: Path) -> Choice:
+    stages = _stages(arguments.only)
+    on_gpu = [name for name in stages if name in (*ON_GPU, *ONLY_ON_GPU)]
+    if on_gpu and not arguments.simulate and not arguments.gpu:
+        raise BadInput(
+            f"which GPU has to be there? --gpu 'NVIDIA H200', say, or --simulate; {on_gpu[0]} wants to know"
+        )
+    if arguments.simulate and arguments.gpu:
+        raise BadInput("--gpu and --simulate contradict each other")
+    if on_gpu and not arguments.simulate and "guard" not in stages:
+        stages = ("guard", *stages)
+    limits = dict(_limit(text) for text in arguments.limit)
+    return Choice(
+        python=sys.executable,
+        out=_folder(arguments.out, root),
+        gpu=arguments.gpu,
+        seed=secrets.randbelow(2**31) if arguments.seed is None else arguments.seed,
+        stages=stages,
+        limits=limits,
+        simulate=arguments.simulate,
+        newest=arguments.newest,
+        index=arguments.newest_index,
+        newest_gates=arguments.newest_gates,
+        arguments=("-k", arguments.keyword) if arguments.keyword else (),
+    )
+
+
+def _stages(given: list[str]) -> tuple[str, ...]:
+    words = [word for text in given for word in text.split(",") if word]
+    for word in words:
+        _known(word)
+    return tuple(name for name in LIMITS if not words or name in words)
+
+
+def _known(name: str) -> None:
+    if name not in LIMITS:
+        raise BadInput(f"no stage {name!r}{did_you_mean(name, LIMITS)}")
+
+
+def _limit(text: str) -> tuple[str, float]:
+    name, _, seconds = text.partition("=")
+    _known(name)
+    if not seconds.isdecimal() or int(seconds) < 1:
+        raise BadInput(f"--limit {text}: {seconds!r} is no number of seconds")
+    return name, float(seconds)
+
+
+def _folder(given: Path | None, root: Path) -> Path:
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%SZ")
+    folder = (given or root / "nights" / date).resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"--out {given or folder} is there and not empty; each night has a folder of its own")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out {given or folder}: {error.strerror or error}") from error
+    return folder

@@ -1,0 +1,15 @@
+"""Every night, unattended: stages on one GPU, and a verdict that people can act on.
+
+guard      may times and verdicts of this GPU be trusted at all?
+stages     one stage: its commands, its time limit, how it ended
+plan       which stages there are, and what each runs
+results    what the stages left behind, read back
+night      the record of a night: what a line of the history holds
+history    the nights before, in an append-only folder
+drift      what slowly becomes slower, found over many nights
+triage     each failure once: since when, what changed, how to repeat it
+newest     which TileLang is the newest that can be had
+upgrade    the suite under it, side by side with the pinned one
+words      summary.md and the table at the end
+job        all of it, in order
+"""

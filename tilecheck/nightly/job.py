@@ -1,0 +1,340 @@
+"""The night: guard, stages, and what is made of them."""
+
+import dataclasses
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from tilecheck.arches import ARCHES
+from tilecheck.files import replace
+from tilecheck.nightly import plan, upgrade
+from tilecheck.nightly.drift import drifts
+from tilecheck.nightly.history import History, Past, series, trends
+from tilecheck.nightly.night import Failure, Night, Time
+from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
+from tilecheck.nightly.results import Rows, read_junit, read_times
+from tilecheck.nightly.stages import Ended, Stage, run_stage
+from tilecheck.nightly.triage import drift_lines, triage
+from tilecheck.nightly.verdict import INTERRUPTED, exit_code
+from tilecheck.nightly.words import Told, lines, markdown
+from tilecheck.project import Project
+from tilecheck.versions import cache_folder, variables_of
+
+SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
+
+SIMULATED = "simulator"
+
+_SIMULATED_ARCH = "sm_90a"  # what the plugin takes, too
+
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Guarded:
+    """What the guard found.  uuids: of the GPUs."""
+
+    gpu: str
+    arch: str
+    toolchain: Mapping[str, str]
+    uuids: tuple[str, ...] = ()
+
+
+def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
+    """Runs a night; its exit code.  history: the folder of all nights.  say: told of each stage as it ends.
+
+    All that is found lies in `choice.out` then: night.json, summary.md, trends.json, logs/, and a folder a
+    stage.
+    """
+    begun = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    say(f"seed {choice.seed}; to repeat this night: --seed {choice.seed}")
+    ended: list[Ended] = []
+    interrupted = False
+    guarded = _Guarded(SIMULATED if choice.simulate else choice.gpu, "", {})
+    with ExitStack() as locks, _terminated_is_interrupted():
+        try:
+            ended, guarded = _guard(choice, project.root, say, locks)
+            for each in _stages(choice, project, ended, guarded, say):
+                ended.append(each)
+                _say_ended(each, say)
+        except KeyboardInterrupt:
+            interrupted = True
+            say("interrupted")
+    code = INTERRUPTED if interrupted else exit_code(ended)
+    night, notes = _night(choice, project, guarded, begun, ended, code)
+    told = _told(choice, project, history, night, ended, notes)
+    for line in ("", *lines(told)):
+        say(line)
+    return code
+
+
+def _say_ended(each: Ended, say: Say) -> None:
+    say(f"{each.name}: {each.state} after {each.seconds:.0f} s{f': {each.words}' if each.words else ''}")
+
+
+# The stages
+
+
+def _guard(choice: Choice, root: Path, say: Say, locks: ExitStack) -> tuple[list[Ended], _Guarded]:
+    if choice.simulate:
+        toolchain = _toolchain(choice.python, root)
+        return [], _Guarded(SIMULATED, _SIMULATED_ARCH, toolchain)
+    if not any(name == "guard" or name in ON_GPU + ONLY_ON_GPU for name in choice.stages):
+        return [], _Guarded(choice.gpu or "no-gpu", "", _toolchain(choice.python, root))
+    ended = run_stage(plan.guard(choice), choice.out / "logs", root, _variables(choice))
+    found = _read_guard(choice)
+    if ended.state == "passed" and not found.uuids:
+        ended = dataclasses.replace(ended, state="broken", words="it left no word of what it found")
+    if ended.state == "passed":
+        try:
+            for uuid in found.uuids:
+                locks.enter_context(_lock(uuid))
+        except Timeout:
+            ended = dataclasses.replace(ended, state="failed", words="another night runs on this GPU")
+    _say_ended(ended, say)
+    return [ended], found
+
+
+def _read_guard(choice: Choice) -> _Guarded:
+    try:
+        found = json.loads(plan.guard_file(choice).read_text(encoding="utf-8"))
+        gpus = found["gpus"]
+        return _Guarded(
+            gpu=str(gpus[0]["name"]) if gpus else choice.gpu,
+            arch=str(found["arch"]),
+            toolchain={str(name): str(version) for name, version in found["toolchain"].items()},
+            uuids=tuple(str(gpu["uuid"]) for gpu in gpus),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _Guarded(choice.gpu, "", {})
+
+
+def _lock(uuid: str) -> FileLock:
+    folder = cache_folder().parent / "gpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f"{uuid}.lock", timeout=0)
+    lock.acquire()
+    return lock
+
+
+def _stages(
+    choice: Choice, project: Project, before: Sequence[Ended], guarded: _Guarded, say: Say
+) -> Iterator[Ended]:
+    refused = any(each.state != "passed" for each in before)
+    variables = _variables(choice)
+    reports = _has_report(choice.python, project.root, variables)
+    for stage in plan.stages(choice, project, guarded.arch if guarded.arch in ARCHES else "", reports):
+        if choice.simulate and stage.name in ONLY_ON_GPU:
+            yield Ended(stage.name, "skipped", 0.0, "needs a GPU", gates=stage.gates)
+        elif refused and stage.name in ON_GPU:
+            yield Ended(stage.name, "refused", 0.0, "the guard does not let it run", gates=stage.gates)
+        elif stage.name == "newest" and choice.newest == "off":
+            yield Ended(stage.name, "skipped", 0.0, "not asked for", gates=stage.gates)
+        elif stage.name == "report" and not reports:
+            yield Ended(stage.name, "broken", 0.0, "pytest has no option --tilecheck-report here")
+        elif stage.name == "report" and not plan.report(choice).steps:
+            yield Ended(stage.name, "broken", 0.0, "no stage has left a report")
+        else:
+            say(f"{stage.name}: begins, {stage.seconds:g} s at most")
+            now = plan.report(choice) if stage.name == "report" else stage
+            yield _run(now, choice, project.root, variables)
+
+
+def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str]) -> Ended:
+    ended = run_stage(stage, choice.out / "logs", root, variables)
+    if (
+        ended.state == "passed"
+        and stage.name in TESTED
+        and not (choice.folder(stage.name) / "junit.xml").exists()
+    ):
+        # Green without a word of what was tested is not green.
+        return dataclasses.replace(ended, state="broken", words="pytest left no junit.xml")
+    return ended
+
+
+def _variables(choice: Choice) -> dict[str, str]:
+    """Of each stage: its kernels are compiled tonight."""
+    return {**variables_of(), "TILELANG_CACHE_DIR": str(choice.out / "kernel-cache"), "PYTHONUNBUFFERED": "1"}
+
+
+def _has_report(python: str, root: Path, variables: Mapping[str, str]) -> bool:
+    command = [python, "-m", "pytest", "--help"]
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=dict(variables), capture_output=True, text=True, check=False, timeout=120
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "--tilecheck-report" in done.stdout
+
+
+def _toolchain(python: str, root: Path) -> dict[str, str]:
+    code = "import json; from tilecheck.nightly.guard import toolchain; print(json.dumps(toolchain()))"
+    try:
+        done = subprocess.run(
+            [python, "-c", code],
+            cwd=root,
+            env=variables_of(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
+        return {}
+
+
+@contextmanager
+def _terminated_is_interrupted() -> Iterator[None]:
+    """SIGTERM, which a cancelled CI job gets, ends the night as Ctrl-C does: what is known is written."""
+
+    def raise_it(_signum: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, raise_it)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# What is made of them
+
+
+def _night(
+    choice: Choice, project: Project, guarded: _Guarded, begun: str, ended: Sequence[Ended], code: int
+) -> tuple[Night, list[str]]:
+    rows = Rows({spec.test_id(c): (spec.name, c.id) for spec in project.specs() for c in spec.cases})
+    states = {each.name: each.state for each in ended}
+    notes: list[str] = []
+    failures: list[Failure] = []
+    for name in TESTED:
+        junit = choice.folder(name) / "junit.xml"
+        tested = read_junit(junit, name, project.root, rows, choice.seed)
+        if tested is not None:
+            failures += tested.failures
+        elif states.get(name) in ("failed", "broken", "hung"):
+            notes.append(f"{name}: pytest left no results; {choice.out / 'logs' / name}.log has its output")
+    times: dict[str, Time] = {}
+    if (choice.folder("latency") / "run.json").exists():
+        times, why = read_times(choice.folder("latency") / "run.json")
+        if why:
+            notes.append(why)
+    commit, dirty = commit_of(project.root)
+    night = Night(
+        date=begun,
+        gpu=guarded.gpu,
+        seed=choice.seed,
+        exit_code=code,
+        commit=commit,
+        dirty=dirty,
+        arch=guarded.arch,
+        toolchain=dict(guarded.toolchain),
+        stages=states,
+        failures=tuple(failures),
+        times=times,
+    )
+    return night, notes
+
+
+def commit_of(root: Path) -> tuple[str, bool]:
+    """The commit of the working tree, and whether files of it were changed since; "" where git tells none."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+            )
+        except OSError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    commit = git("rev-parse", "HEAD") or ""
+    return commit, bool(commit and git("status", "--porcelain", "--untracked-files=no"))
+
+
+def _told(
+    choice: Choice,
+    project: Project,
+    folder: Path,
+    night: Night,
+    ended: Sequence[Ended],
+    notes: Sequence[str],
+) -> Told:
+    """Reads the history, says what tonight means, writes it all down, and adds tonight to the history."""
+    history, notes = History(folder, night.gpu), list(notes)
+    try:
+        past = history.read()
+    except OSError as error:
+        past = Past((), (f"the history cannot be read: {error}",))
+    notes += past.told
+    found = upgrade.read(choice.folder("newest")) if "newest" in choice.stages else None
+    night = dataclasses.replace(night, newest=found.words if found else "")
+    night = _with_facts(choice, history, night, notes)
+    nights = [*past.nights, night]
+    findings = triage(night, past.nights, history.facts, project.root)
+    ratios = series(nights, "ratio")
+    told = Told(
+        night=night,
+        ended=ended,
+        findings=findings,
+        upgrade=found,
+        drifting=drift_lines(drifts(series(nights)), drifts(ratios), ratios),
+        nights=len(past.nights),
+        notes=notes,
+    )
+    try:
+        history.append(night)
+    except OSError as error:
+        notes.append(f"the history was not written: {error}")
+    _write(choice, told, nights)
+    return told
+
+
+def _with_facts(choice: Choice, history: History, night: Night, notes: list[str]) -> Night:
+    facts = choice.folder("codegen") / "facts.json"
+    try:
+        text = facts.read_text(encoding="utf-8")
+        if not text:  # it did not get as far, which the stage says
+            return night
+        json.loads(text)
+        return dataclasses.replace(night, facts=history.keep_facts(text))
+    except FileNotFoundError:
+        return night
+    except (OSError, ValueError) as error:
+        if "codegen" in choice.stages:
+            notes.append(f"what kernels compile to was not kept: {error}")
+        return night
+
+
+def _write(choice: Choice, told: Told, nights: Sequence[Night]) -> None:
+    content: dict[str, Any] = {
+        **told.night.as_json(),
+        "ended": [dataclasses.asdict(each) for each in told.ended],
+        "findings": [dataclasses.asdict(finding) for finding in told.findings],
+        "upgrade": dataclasses.asdict(told.upgrade) if told.upgrade else None,
+        "drifting": list(told.drifting),
+        "notes": list(told.notes),
+    }
+    replace(choice.out / RESULT, json.dumps(content, indent=1) + "\n")
+    replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
+    replace(choice.out / SUMMARY, markdown(told, _summary_of(choice.folder("report"))))
+
+
+def _summary_of(report: Path) -> str:
+    try:
+        return (report / "summary.md").read_text(encoding="utf-8")
+    except OSError:
+        return ""

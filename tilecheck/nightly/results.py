@@ -1,0 +1,114 @@
+"""What stages left behind, read back: pytest's JUnit files, times, facts."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilecheck.baselines import BaselineError, read_run
+from tilecheck.nightly.night import Failure, Time
+
+_REPEAT = re.compile(r"^(?:E\s+)?repeat: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Junit:
+    """What a JUnit file says.  counts: tests by outcome: passed, failed, skipped."""
+
+    counts: Mapping[str, int]
+    failures: tuple[Failure, ...]
+
+
+class Rows:
+    """Kernel and case of a test, by its id.  ids: `KernelSpec.test_id`, with the kernel and the case."""
+
+    def __init__(self, ids: Mapping[str, tuple[str, str]]) -> None:
+        self._ids = dict(sorted(ids.items(), key=lambda item: -len(item[0])))
+
+    def find(self, test: str) -> tuple[str, str]:
+        """("", "") for a test that is about none."""
+        _, _, inside = test.partition("[")
+        for id, row in self._ids.items():
+            if re.search(rf"(?<![\w]){re.escape(id)}(?![\w])", inside):
+                return row
+        return "", ""
+
+
+def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Junit | None:
+    """None: pytest did not get as far as writing the file. What is cut off is none, too."""
+    try:
+        tree = ElementTree.parse(path)
+    except (OSError, ElementTree.ParseError):
+        return None
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    failures = []
+    for case in tree.iter("testcase"):
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        if not bad:
+            counts["skipped" if case.find("skipped") is not None else "passed"] += 1
+            continue
+        counts["failed"] += 1
+        test = _node_id(case, root)
+        text = bad[0].text or ""
+        kernel, of_case = rows.find(test)
+        repeat = _REPEAT.findall(text)
+        words = _first_line(bad[0].get("message") or text)
+        failures.append(
+            Failure(
+                stage=stage,
+                test=test,
+                kernel=kernel,
+                case=of_case,
+                words=words,
+                repeat=repeat[-1].strip() if repeat else f'pytest "{test}" --tilecheck-seed={seed}',
+            )
+        )
+    return Junit(counts, tuple(failures))
+
+
+def _node_id(case: ElementTree.Element, root: Path) -> str:
+    """pytest's id of a test; the file has the class's name with slashes, as far as there is such a file."""
+    classname, name = case.get("classname", ""), [case.get("name", "")]
+    if not classname:  # a module that cannot be imported
+        classname, name = name[0], []
+    parts = classname.split(".")
+    for end in range(len(parts), 0, -1):
+        file = f"{'/'.join(parts[:end])}.py"
+        if (root / file).is_file():
+            return "::".join([file, *parts[end:], *name])
+    return "::".join([classname, *name])
+
+
+def _first_line(text: str) -> str:
+    lines = [line.removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
+    # The exception's type, where pytest writes it, says less than what it says.
+    return re.sub(r"^(\w+(\.\w+)+|\w+Error): ", "", lines[0]) if lines else "no message"
+
+
+def read_times(path: Path) -> tuple[dict[str, Time], str]:
+    """Times by row, and why there are none: "" where there are."""
+    try:
+        run = read_run(path)
+    except BaselineError as error:
+        return {}, str(error)
+    found = {}
+    for id, row in run.rows.items():
+        extra = row.raw.get("extra_info", {})
+        found[id] = Time(
+            median=row.median,
+            method=row.method,
+            clock_mhz=row.clock_mhz,
+            vendor=str(extra.get("vendor") or ""),
+            ratio=_number(extra.get("vendor_ratio")),
+            verdict=row.verdict,
+        )
+    return found, ""
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def names(failures: Collection[Failure]) -> set[str]:
+    return {failure.test for failure in failures}

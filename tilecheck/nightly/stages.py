@@ -1,0 +1,211 @@
+"""One stage of the night: commands one after the other, a time limit, and how it ended.
+
+A stage that hangs is interrupted first, so that pytest writes down what it has, and killed if that does not
+help: with its process group, and with what its processes started in sessions of their own.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tilecheck.activity import descendants
+
+State = Literal["passed", "failed", "broken", "hung", "refused", "skipped"]
+"""passed, failed: what it asks was answered, with yes or no.  broken: it was not, as by a usage error.
+hung: it took longer than it may.  refused: the guard did not let it run.  skipped: there was nothing to do.
+"""
+
+GRACE = 20.0
+"""Seconds for an interrupted stage to write down what it has."""
+
+LAST_WORDS = 160
+"""Characters of a line that says why a stage is broken."""
+
+_NOT_ANSWERED = {
+    2: "interrupted, or wrong usage",
+    3: "pytest failed inside",
+    4: "pytest refused to run",
+    5: "no tests were selected",
+}
+"""Exit codes of pytest and of our commands that are no answer."""
+
+_SAYS_WHY = re.compile(
+    r"^(ERROR: |error: |tilecheck( \w+)?: |guard: |E  |\w*pytest: error: |__main__\.py: error: |\w*Error\b)"
+)
+
+_CRASHED = re.compile(r"^Traceback \(most recent call last\):|: No module named ", re.MULTILINE)
+"""Python ends so with exit code 1, which is no answer of the command."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command.  out: a file for its standard output, which else goes to the stage's log.
+    answers: exit codes that say no, besides 1.  fine: those that are as good as 0.
+    after_failure: whether it runs where the step before it failed.
+    """
+
+    command: tuple[str, ...]
+    out: Path | None = None
+    answers: tuple[int, ...] = ()
+    fine: tuple[int, ...] = ()
+    after_failure: bool = True
+
+
+@dataclass(frozen=True)
+class Stage:
+    """name: of one word.  seconds: its limit, all steps together.  on_gpu: it wants the guard's leave.
+    gates: whether it can turn the night red.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    seconds: float
+    on_gpu: bool = True
+    gates: bool = True
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a stage ended.  words: why it did not pass, in one line; "" if it did.  log: its output.
+    codes: exit codes of its steps.
+    """
+
+    name: str
+    state: State
+    seconds: float
+    words: str = ""
+    log: str = ""
+    gates: bool = True
+    codes: tuple[int, ...] = field(default=())
+
+    @property
+    def green(self) -> bool:
+        return self.state in ("passed", "skipped")
+
+
+def run_stage(
+    stage: Stage, logs: Path, root: Path, variables: Mapping[str, str], grace: float = GRACE
+) -> Ended:
+    """Runs the steps of a stage in the folder `root`, with `variables` as their environment.
+
+    logs: a folder; the stage's output goes into `NAME.log` there.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{stage.name}.log"
+    begun = time.monotonic()
+    state: State = "passed"
+    words, codes = "", []
+    with log.open("ab") as output:
+        for step in stage.steps:
+            if state != "passed" and not step.after_failure:
+                continue
+            output.write(f"$ {' '.join(step.command)}\n".encode())
+            output.flush()
+            start = output.tell()
+            rest = stage.seconds - (time.monotonic() - begun)
+            code = _run(step, output.fileno(), root, variables, rest, grace)
+            if code is None:
+                state = "hung"
+                words = f"took longer than {stage.seconds:g} s, at: {_short(step.command)}"
+                break
+            codes.append(code)
+            found, said = _judge(step, code, log, start)
+            if found != "passed" and state in ("passed", "failed"):
+                state, words = (found, said) if state == "passed" or found == "broken" else (state, words)
+    return Ended(stage.name, state, time.monotonic() - begun, words, str(log), stage.gates, tuple(codes))
+
+
+def _judge(step: Step, code: int, log: Path, start: int) -> tuple[State, str]:
+    if code == 0 or code in step.fine:
+        return "passed", ""
+    text = _tail(log, start)
+    last = last_words(text)
+    if code == 1 and "pytest" not in step.command and _CRASHED.search(text):
+        return "broken", f"crashed: {text.strip().splitlines()[-1][:LAST_WORDS]}"
+    if code == 1 or code in step.answers:
+        return "failed", last
+    if code < 0:
+        with suppress(ValueError):
+            return "broken", f"{_short(step.command)} died of {signal.Signals(-code).name}"
+    known = _NOT_ANSWERED.get(code, f"exit code {code}")
+    return "broken", f"{known}: {last}" if last else known
+
+
+def last_words(text: str) -> str:
+    """The line of a stage's output that says why it ended so: the last that looks like it, else the last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # pytest's last line of all: "2 failed, 97 passed in 3.21s".
+    counted = [
+        line.strip("= ") for line in lines if re.search(r"\b\d+ (failed|errors?)\b.* in [\d.:]+", line)
+    ]
+    why = [line for line in lines if _SAYS_WHY.match(line)]
+    found = (counted or why or lines or [""])[-1]
+    return found if len(found) <= LAST_WORDS else f"{found[: LAST_WORDS - 3]}..."
+
+
+def _tail(log: Path, start: int) -> str:
+    with log.open("rb") as file:
+        file.seek(max(start, log.stat().st_size - 2**16))
+        return file.read().decode(errors="replace")
+
+
+def _run(
+    step: Step, output: int, root: Path, variables: Mapping[str, str], seconds: float, grace: float
+) -> int | None:
+    """The exit code; None: it took too long, and all that it started is gone."""
+    made = None
+    if step.out is not None:
+        step.out.parent.mkdir(parents=True, exist_ok=True)
+        made = step.out.open("wb")
+    try:
+        child = subprocess.Popen(
+            step.command,
+            cwd=root,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=made if made is not None else output,
+            stderr=output,
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.write(output, f"error: {step.command[0]} does not run: {error.strerror}\n".encode())
+        return 127
+    finally:
+        if made is not None:
+            made.close()
+    family: list[tuple[int, str]] = []
+    try:
+        return child.wait(max(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        family = descendants(child.pid)
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(grace)
+        return None
+    finally:
+        _end(child, family)
+
+
+def _end(child: "subprocess.Popen[bytes]", family: Sequence[tuple[int, str]]) -> None:
+    """Ends what is left of a step.  family: what it had started when it was interrupted."""
+    for pid, _ in (*family, *descendants(child.pid)):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _short(command: Sequence[str]) -> str:
+    """The command without the interpreter's path."""
+    words = [Path(command[0]).name, *command[1:]]
+    text = " ".join(words[2:] if words[1:2] == ["-m"] else words)
+    return text if len(text) <= 60 else f"{text[:57]}..."

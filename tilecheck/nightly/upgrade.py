@@ -1,0 +1,161 @@
+"""Would an upgrade break or slow us? The suite under the newest TileLang, beside the pinned one.
+
+`python -m tilecheck.nightly.upgrade ROOT FOLDER ...` is the stage: it finds the newest version, makes an
+environment with it, and there runs the correctness tests; then it times both in turn on this GPU
+(`tilecheck ab`), and compares what they compile to (`tilecheck diff-codegen`). What came out is in
+FOLDER/newest.json.
+"""
+
+import argparse
+import dataclasses
+import json
+import shlex
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilecheck.environment import version
+from tilecheck.files import replace
+from tilecheck.nightly.newest import Newest, newest
+from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
+from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
+from tilecheck.versions import NoEnvironment, environment_with, variables_of
+
+RESULT = "newest.json"
+
+SHARES = {"correctness": 0.5, "latency": 0.6, "codegen": 1.0}
+"""Of the time that is left, what each part may take."""
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What the newest version gave.  version: "" where there was none.  words: which it is, or why none.
+    parts: how each part ended.  codegen: the answer of diff-codegen.
+    rows: what `tilecheck ab` said of each row: "row", "verdict", "old", "new" (seconds), "ratio", "reason".
+    """
+
+    version: str = ""
+    pinned: str = ""
+    words: str = ""
+    parts: tuple[Ended, ...] = ()
+    codegen: str = ""
+    rows: tuple[dict[str, Any], ...] = field(default=())
+
+    def of(self, verdict: str) -> list[dict[str, Any]]:
+        return [row for row in self.rows if row.get("verdict") == verdict]
+
+
+def read(folder: Path) -> Upgrade | None:
+    """What the stage wrote; None: it did not get as far."""
+    try:
+        content = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        parts = tuple(Ended(**{**part, "codes": tuple(part["codes"])}) for part in content.pop("parts"))
+        rows = tuple(dict(row) for row in content.pop("rows"))
+        return Upgrade(parts=parts, rows=rows, **content)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def stages(choice: Choice, python: str, found: Newest, pinned: str, arch: str, folder: Path) -> list[Stage]:
+    """The parts; each gets its limit when its turn comes."""
+    test = pytest_command(choice, python, folder, *CORRECTNESS)
+    made = [Stage("correctness", (Step(test),), 0)]
+    if not choice.simulate:
+        rows = f"--json={folder / 'ab.json'}"
+        command = (choice.python, "-m", "tilecheck", "ab", "installed", f"tilelang=={found.version}", rows)
+        made.append(Stage("latency", (Step(command, answers=(3,)),), 0))
+    compare = (choice.python, "-m", "tilecheck", "diff-codegen", pinned, found.version)
+    arches = ("--arch", arch) if arch else ()
+    made.append(Stage("codegen", (Step((*compare, *arches), out=folder / "diff-codegen.txt"),), 0))
+    return made
+
+
+def main(arguments: argparse.Namespace) -> int:
+    begun, folder, pinned = time.monotonic(), arguments.folder, version("tilelang") or "unknown"
+    found = newest(arguments.wanted, arguments.index, pinned)
+    _note(found.words)
+    result = Upgrade(found.version, pinned, found.words)
+    _write(folder, result)
+    if not found.version:
+        return 0 if "nothing to compare" in found.words else 3
+    try:
+        environment = environment_with(found.version, _note, found.index)
+    except NoEnvironment as error:
+        _note(str(error))
+        _write(folder, dataclasses.replace(result, words=f"{found.words}: {error}"))
+        return 3
+    choice = Choice(
+        python=sys.executable,
+        out=folder,
+        gpu="",
+        seed=arguments.seed,
+        simulate=arguments.simulate,
+        arguments=tuple(shlex.split(arguments.arguments)),
+    )
+    variables = {**variables_of(), "TILELANG_CACHE_DIR": str(folder / "cache")}
+    for stage in stages(choice, str(environment.python), found, pinned, arguments.arch, folder):
+        left = arguments.seconds - (time.monotonic() - begun) - 30  # to be through before the stage is ended
+        limit = max(1.0, left * SHARES[stage.name])
+        ended = run_stage(
+            dataclasses.replace(stage, seconds=limit), folder / "logs", arguments.root, variables
+        )
+        result = _with(result, ended, folder)
+        _write(folder, result)
+        _note(f"{ended.name}: {ended.state}{f': {ended.words}' if ended.words else ''}")
+    states = {ended.state for ended in result.parts}
+    return 1 if "failed" in states else 3 if states - {"passed"} else 0
+
+
+def _with(result: Upgrade, ended: Ended, folder: Path) -> Upgrade:
+    parts = (*result.parts, ended)
+    if ended.name == "latency":
+        return dataclasses.replace(result, parts=parts, rows=tuple(_rows(folder / "ab.json")))
+    if ended.name == "codegen":
+        return dataclasses.replace(result, parts=parts, codegen=_last(folder / "diff-codegen.txt"))
+    return dataclasses.replace(result, parts=parts)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        return [dict(row) for row in found]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _last(path: Path) -> str:
+    """The answer of diff-codegen, which is its last paragraph, wrapped."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+    return " ".join(text.rpartition("\n\n")[2].split())
+
+
+def _write(folder: Path, result: Upgrade) -> None:
+    replace(folder / RESULT, json.dumps(dataclasses.asdict(result), indent=1) + "\n")
+
+
+def _note(text: str) -> None:
+    sys.stdout.write(f"newest TileLang: {text}\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tilecheck.nightly.upgrade", allow_abbrev=False)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--wanted", default="auto")
+    parser.add_argument("--index", default="")
+    parser.add_argument("--arch", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--arguments", default="")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(_parser().parse_args()))

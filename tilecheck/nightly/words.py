@@ -1,0 +1,173 @@
+"""What people get to see: the table at the end, and summary.md, which CI shows on the job's page."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilecheck.gate import seconds
+from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
+from tilecheck.nightly.night import Night
+from tilecheck.nightly.stages import Ended
+from tilecheck.nightly.triage import Finding
+from tilecheck.nightly.upgrade import Upgrade
+from tilecheck.nightly.verdict import worst
+
+SHOWN = 30
+"""Findings that are shown; night.json has them all."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that a night has to tell.
+
+    drifting: lines on rows that slowly become slower.  nights: before this one.
+    notes: lines on what could not be read or written.
+    """
+
+    night: Night
+    ended: Sequence[Ended]
+    findings: Sequence[Finding]
+    upgrade: Upgrade | None
+    drifting: Sequence[str]
+    nights: int
+    notes: Sequence[str]
+
+
+def verdict(told: Told) -> str:
+    """One line: green, or the worst."""
+    found = worst(told.ended)
+    if told.night.exit_code == 130:
+        return "INTERRUPTED"
+    if found is None:
+        return "GREEN"
+    return f"RED: {found.name} {found.state}: {found.words} (exit code {told.night.exit_code})"
+
+
+def table(ended: Sequence[Ended]) -> list[str]:
+    """The stages, their times and verdicts, aligned."""
+    rows = [("stage", "time", "verdict", "")]
+    rows += [(e.name, _minutes(e.seconds), e.state, _said(e)) for e in ended]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [
+        f"{name:{widths[0]}}  {time:>{widths[1]}}  {state:{widths[2]}}  {words}".rstrip()
+        for name, time, state, words in rows
+    ]
+
+
+def _said(ended: Ended) -> str:
+    free = "" if ended.gates or ended.green else "(does not turn the night red) "
+    return f"{free}{ended.words}"
+
+
+def _minutes(taken: float) -> str:
+    return f"{int(taken // 60)} min {taken % 60:02.0f} s" if taken >= 60 else f"{taken:.0f} s"
+
+
+def lines(told: Told) -> list[str]:
+    """For a terminal."""
+    found = [*table(told.ended), ""]
+    for finding in told.findings[:SHOWN]:
+        first, *rest = finding.lines()
+        found += [first, *(f"  {line}" for line in rest), ""]
+    for title, body in _sections(told):
+        found += [f"{title}:", *(f"  {line}" for line in body), ""]
+    return [*found, verdict(told)]
+
+
+def _sections(told: Told) -> list[tuple[str, list[str]]]:
+    sections = [("TileLang, pinned and newest", upgrade_lines(told.upgrade))] if told.upgrade else []
+    if told.drifting:
+        sections.append(("slow drift", list(told.drifting)))
+    notes = list(told.notes)
+    if (more := len(told.findings) - SHOWN) > 0:
+        notes.insert(0, f"{more} more findings are in night.json")
+    if notes:
+        sections.append(("to know", notes))
+    return sections
+
+
+def upgrade_lines(upgrade: Upgrade) -> list[str]:
+    """Would an upgrade break or slow us?"""
+    found = [upgrade.words]
+    if not upgrade.version:
+        return found
+    for part in upgrade.parts:
+        found.append(f"{part.name}: {part.state}{f': {part.words}' if part.words else ''}")
+    if upgrade.codegen:
+        found.append(f"code: {upgrade.codegen}")
+    if upgrade.rows:
+        names = list(dict.fromkeys(str(row.get("verdict")) for row in upgrade.rows))
+        found.append(f"times, in turn: {', '.join(f'{len(upgrade.of(name))} {name}' for name in names)}")
+    for row in sorted(upgrade.of("slower"), key=lambda row: -float(row["ratio"])):
+        old, new = seconds(float(row["old"])), seconds(float(row["new"]))
+        found.append(f"{row['row']}: slower, {old} -> {new} ({(float(row['ratio']) - 1) * 100:+.1f} %)")
+    for row in upgrade.of("not compared"):
+        found.append(f"{row['row']}: not compared: {row.get('reason', '')}")
+    return [*found, upgrade_verdict(upgrade)]
+
+
+def upgrade_verdict(upgrade: Upgrade) -> str:
+    """The answer, in one line."""
+    states = {part.name: part.state for part in upgrade.parts}
+    broken = states.get("correctness") == "failed" or any(row.get("wrong") for row in upgrade.rows)
+    slower = len(upgrade.of("slower"))
+    bad = [
+        *(["breaks kernels"] if broken else []),
+        *([f"slows {slower} of {len(upgrade.rows)} rows"] if slower else []),
+        *(["makes code worse"] if states.get("codegen") == "failed" else []),
+    ]
+    step = f"{upgrade.pinned} -> {upgrade.version}"
+    open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
+    unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
+    unsaid += "" if "latency" in states else "; without a GPU, so times were not compared"
+    fine = "no verdict" if open_ else "nothing speaks against it"
+    return f"{step}: {' and '.join(bad) or fine}{unsaid}"
+
+
+def markdown(told: Told, report: str) -> str:
+    """summary.md.  report: what the report of the tests has to say, as Markdown; "" without one."""
+    night = told.night
+    changed = " with changes" if night.dirty else ""
+    versions = ", ".join(f"{name} {version}" for name, version in night.toolchain.items())
+    found = [
+        f"# Night of {night.date[:10]}: {_safe(verdict(told))}",
+        "",
+        f"{_safe(night.gpu)}, commit {night.commit[:10] or 'unknown'}{changed}, seed {night.seed}, "
+        f"{told.nights} nights on record before it.",
+        "",
+        _safe(versions),
+        "",
+        "| stage | time | verdict | |",
+        "|---|---:|---|---|",
+    ]
+    found += [
+        f"| {e.name} | {_minutes(e.seconds)} | {_bold(e.state)} | {_safe(_said(e))} |" for e in told.ended
+    ]
+    for finding in told.findings[:SHOWN]:
+        first, *rest = finding.lines()
+        found += ["", f"### {_safe(first)}", "", *(f"- {_line(line)}" for line in rest if line.strip())]
+    for title, body in _sections(told):
+        found += ["", f"## {title}", "", *(f"- {_safe(line)}" for line in body)]
+    if not told.drifting and told.nights + 1 >= FEWEST:
+        found += [
+            "",
+            f"No slow drift in {told.nights + 1} nights (chance of a false alarm {FALSE_ALARMS:g} a night).",
+        ]
+    return "\n".join([*found, "", *([report] if report else [])])
+
+
+def _bold(state: str) -> str:
+    return state if state in ("passed", "skipped") else f"**{state}**"
+
+
+def _line(line: str) -> str:
+    head, colon, command = line.partition(": ")
+    if colon and head in ("repeat", "find the change"):
+        return f"{head}: `{command.replace('`', '')}`"
+    return _safe(line.strip())
+
+
+def _safe(text: str) -> str:
+    """Text that came from messages and files, so that Markdown shows it as it is."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|#~@])", r"\\\1", plain)
