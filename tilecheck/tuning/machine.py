@@ -9,7 +9,7 @@ from tilecheck.arches import Arch, arch_of_capability, gpu_model
 from tilecheck.launch import compile_target
 from tilecheck.spec import Case, KernelSpec
 from tilecheck.tuning.bench import ProcessBench
-from tilecheck.tuning.chips import CHIPS
+from tilecheck.chips import CHIPS
 from tilecheck.tuning.identity import versions_here
 from tilecheck.tuning.outcomes import BenchError
 from tilecheck.tuning.private import private_folder

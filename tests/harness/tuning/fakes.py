@@ -14,7 +14,7 @@ from tilecheck.arches import ARCHES
 from tilecheck.codegen import Facts, NoToolchain
 from tilecheck.spec import KernelSpec
 from tilecheck.tuning.autotuner import Stopped
-from tilecheck.tuning.chips import CHIPS
+from tilecheck.chips import CHIPS
 from tilecheck.tuning.outcomes import Failure, Timing
 from tilecheck.tuning.space import Candidate
 from tilecheck.tuning.tune import Goal

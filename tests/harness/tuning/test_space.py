@@ -11,7 +11,7 @@ from tilecheck.arches import ARCHES
 from tilecheck.roofline import roof
 from tilecheck.spec import Cost, KernelSpec
 from tilecheck.tiling import Tiling
-from tilecheck.tuning.chips import CHIPS
+from tilecheck.chips import CHIPS
 from tilecheck.tuning.ranking import Usage, estimate, neighbours, ranked, resident_blocks
 from tilecheck.tuning.space import schedule_of, space_of, values_of
 from tilecheck.tuning.tune import in_order
