@@ -182,11 +182,11 @@ def test_source_of_a_compiled_kernel_is_the_one_that_is_looked_at(
 )
 def test_profiler_and_stopwatch_agree(kernel: str, id: str, tilecheck_device: Device) -> None:
     """On kernels that memory bounds, which the power cap leaves alone."""
-    from tilecheck.contenders import ours, tensor_sets
+    from tilecheck.latency.contenders import ours, tensor_sets
+    from tilecheck.latency.monitor import Monitor
+    from tilecheck.latency.timing import Stopwatch
+    from tilecheck.latency.timing_cuda import CudaDevice
     from tilecheck.launch import Cuda, compile_program
-    from tilecheck.monitor import Monitor
-    from tilecheck.timing import Stopwatch
-    from tilecheck.timing_cuda import CudaDevice
 
     assert isinstance(tilecheck_device, Cuda)
     spec = SPECS[kernel]

@@ -8,9 +8,9 @@ import pytest
 from kernels import flash_attention, matmul, softmax
 from tilecheck.arches import arch
 from tilecheck.codegen import lower
+from tilecheck.codegen.sharedmemory import disagreements
 from tilecheck.plugin import CodeChecker, SharedRow
 from tilecheck.program import build_program
-from tilecheck.sharedmemory import disagreements
 from tilecheck.spec import Case, KernelSpec
 
 pytestmark = pytest.mark.codegen

@@ -10,15 +10,15 @@ import tilelang.language as T
 import kernels
 from tilecheck import environment
 from tilecheck.arches import ARCHES, arch
-from tilecheck.chips import CHIPS
 from tilecheck.cli import explain, main
 from tilecheck.codegen import CodegenError, NoToolchain, artifacts
 from tilecheck.explain import layout_of, occupancy
 from tilecheck.explain.layout import Layout
 from tilecheck.explain.occupancy import waves
-from tilecheck.monitor import GpuFacts
+from tilecheck.latency.chips import CHIPS
+from tilecheck.latency.monitor import GpuFacts
+from tilecheck.latency.roofline import roof
 from tilecheck.program import Program, build_program
-from tilecheck.roofline import roof
 from tilecheck.spec import Case, KernelSpec
 
 ROOT = Path(__file__).parents[2]
@@ -283,7 +283,7 @@ def test_the_gpu_is_that_of_the_machine_if_it_is_of_the_architecture(
 
     machine = environment.Machine(torch="2", gpu="NVIDIA GH200" if on else None, capability=on)
     monkeypatch.setattr(environment, "machine", lambda: machine)
-    monkeypatch.setattr("tilecheck.monitor.Monitor", Here)
+    monkeypatch.setattr("tilecheck.latency.monitor.Monitor", Here)
     gpu, _ = explain.gpu_for(arch("sm_90a"))
     assert (gpu.name, gpu.multiprocessors) == (name, multiprocessors)
 

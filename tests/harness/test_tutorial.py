@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tilecheck import bench, environment
+from tilecheck import environment
 from tilecheck.cli import main
+from tilecheck.latency import bench
+from tilecheck.latency.timing import Samples
 from tilecheck.program import build_program
-from tilecheck.timing import Samples
 from tilecheck.tutorial import blocks, play, read_page
 from tilecheck.tutorial.page import Section
 

@@ -42,10 +42,10 @@ class GpuBench:
     """The rows of a project, on the current GPU.  seed: of the inputs."""
 
     def __init__(self, project: Project, seed: int = 0) -> None:
+        from tilecheck.latency.monitor import Monitor
+        from tilecheck.latency.timing import Stopwatch
+        from tilecheck.latency.timing_cuda import CudaDevice
         from tilecheck.launch import Cuda
-        from tilecheck.monitor import Monitor
-        from tilecheck.timing import Stopwatch
-        from tilecheck.timing_cuda import CudaDevice
 
         self._project, self._seed = project, seed
         specs = project.specs()
@@ -90,7 +90,7 @@ class GpuBench:
         return {"seconds": samples.median, "clock_mhz": samples.clock_mhz, "method": samples.method}
 
     def _launches(self, row: str) -> list[Callable[[], object]]:
-        from tilecheck.contenders import ours, tensor_sets
+        from tilecheck.latency.contenders import ours, tensor_sets
         from tilecheck.launch import compile_program
         from tilecheck.program import build_program
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilecheck.ab.bench import Bench
 from tilecheck.ab.pairs import PAIRS, Pairs, order
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 
 CLOCK = 0.01
 """Sides whose clocks differ by more than this share met different machines."""

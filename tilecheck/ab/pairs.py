@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 
 PAIRS = 8
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from tilecheck.ab.match import Result
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 
 ROW = "{row:44} {old:>10} {new:>10} {ratio:>7}  {verdict}"
 

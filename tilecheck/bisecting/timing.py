@@ -8,7 +8,7 @@ from tilecheck.ab.sides import Side, SideError, checked_out
 from tilecheck.bisecting.candidates import BisectError, Candidate
 from tilecheck.bisecting.hunt import Places
 from tilecheck.bisecting.search import Answer
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 from tilecheck.versions import NoEnvironment
 
 

@@ -10,10 +10,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilecheck.baselines import shown
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import DEFAULT_ARCH, add_root, arch_named, project_of
+from tilecheck.latency.baselines import shown
 
 if TYPE_CHECKING:
     from tilecheck.bisecting.candidates import Candidate

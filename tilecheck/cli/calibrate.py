@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilecheck.baselines import BaselineError, shown
-    from tilecheck.calibration import kept_runs, repeat, spreads, table
+    from tilecheck.latency.baselines import BaselineError, shown
+    from tilecheck.latency.calibration import kept_runs, repeat, spreads, table
     from tilecheck.plugin.tables import aligned
 
     root = project_of(arguments).root

@@ -26,8 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilecheck.baselines import BaselineError, read_run
-    from tilecheck.comparison import compare
+    from tilecheck.latency.baselines import BaselineError, read_run
+    from tilecheck.latency.comparison import compare
 
     try:
         found = compare(read_run(arguments.a), read_run(arguments.b))

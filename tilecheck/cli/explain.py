@@ -25,7 +25,7 @@ from tilecheck.cli.selecting import (
 if TYPE_CHECKING:
     from tilecheck.arches import Arch
     from tilecheck.explain.words import Sources
-    from tilecheck.monitor import GpuFacts
+    from tilecheck.latency.monitor import GpuFacts
     from tilecheck.program import Program
 
 
@@ -83,8 +83,8 @@ def gpu_for(arch: "Arch") -> "tuple[GpuFacts, str]":
     """The GPU of this machine, if it is of the architecture; else one that stands for it."""
     from tilecheck import environment
     from tilecheck.arches import arch_of_capability
-    from tilecheck.chips import CHIPS
-    from tilecheck.monitor import Monitor
+    from tilecheck.latency.chips import CHIPS
+    from tilecheck.latency.monitor import Monitor
 
     machine = environment.machine()
     if machine.capability is not None and machine.gpu is not None:

@@ -16,7 +16,7 @@ from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import add_root, project_of, specs_of
 
 if TYPE_CHECKING:
-    from tilecheck.baselines import Run
+    from tilecheck.latency.baselines import Run
     from tilecheck.spec import KernelSpec
 
 EPILOG = """\
@@ -35,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilecheck.baselines import BaselineError, model_folder, numbered, read_run, shown, write_next
-    from tilecheck.promotion import merge, moved, objections
+    from tilecheck.latency.baselines import BaselineError, model_folder, numbered, read_run, shown, write_next
+    from tilecheck.latency.promotion import merge, moved, objections
 
     project = project_of(arguments)
     name = arguments.name
@@ -73,7 +73,7 @@ def expected_rows(specs: "Sequence[KernelSpec]", arch: str) -> list[str]:
 
 
 def _summary(merged: "Run") -> list[str]:
-    from tilecheck.gate import POLICY
+    from tilecheck.latency.gate import POLICY
 
     smallest = sorted(
         max(POLICY.smallest(row.noise), POLICY.smallest(row.ratio_noise) if row.vendors else 0.0)

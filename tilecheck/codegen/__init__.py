@@ -6,6 +6,10 @@ compiling   nvcc and ptxas: from source to a cubin, with its registers and spill
 sass        counts of instructions in the disassembly
 facts       all of it as numbers
 artifacts   the above, kept on disk
+batch       many rows, compiled side by side
+store       facts of last time, a file for each architecture; collection is of what is at hand
+changes     what differs between two of them, in words
+sharedmemory  what `legal` reckons against what TileLang lays out
 """
 
 from tilecheck.codegen.artifacts import Artifacts, artifacts_of, facts_of, kept_facts

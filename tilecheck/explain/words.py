@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from tilecheck.arches import Arch
 from tilecheck.explain.layout import Layout, Loop, Tile
 from tilecheck.explain.occupancy import RESERVED_SHARED, WARP, Occupancy, occupancy, waves
-from tilecheck.roofline import roof
+from tilecheck.latency.roofline import roof
 from tilecheck.spec import Cost
 
 if TYPE_CHECKING:
     from tilecheck.codegen import Facts, Lowered
-    from tilecheck.monitor import GpuFacts
+    from tilecheck.latency.monitor import GpuFacts
     from tilecheck.program import Program
 
 WIDTH = 110

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck.arches import arch_of_capability
-from tilecheck.baselines import model_folder
 from tilecheck.files import replace
-from tilecheck.monitor import Condition, conditions
+from tilecheck.latency.baselines import model_folder
+from tilecheck.latency.monitor import Condition, conditions
 
 MIB = 2**20
 
@@ -98,8 +98,9 @@ def toolchain() -> dict[str, str]:
     """Versions of all that results depend on, by name."""
     import platform
 
-    from tilecheck import __version__, bench
+    from tilecheck import __version__
     from tilecheck.codegen import NoToolchain, find_toolchain
+    from tilecheck.latency import bench
 
     found = {"python": platform.python_version(), "tilecheck": __version__, **bench.toolchain()}
     try:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tilecheck.baselines import model_folder, shown
 from tilecheck.codegen.collection import Collection, parse
 from tilecheck.files import replace
+from tilecheck.latency.baselines import model_folder, shown
 from tilecheck.nightly.night import Night, from_json
 
 

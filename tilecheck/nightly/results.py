@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilecheck.baselines import BaselineError, read_run
+from tilecheck.latency.baselines import BaselineError, read_run
 from tilecheck.nightly.night import Failure, Time
 
 _REPEAT = re.compile(r"^(?:E\s+)?repeat: (.*)$", re.MULTILINE)

@@ -11,11 +11,11 @@ from pathlib import Path
 from subprocess import run
 from typing import Literal
 
-from tilecheck.baselines import toolchain_changes
 from tilecheck.codegen.changes import changes, in_words
 from tilecheck.codegen.collection import Collection as FactsOf
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
+from tilecheck.latency.baselines import toolchain_changes
 from tilecheck.nightly.drift import Drift
 from tilecheck.nightly.night import Failure, Night
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilecheck.gate import seconds
+from tilecheck.latency.gate import seconds
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
 from tilecheck.nightly.night import Night
 from tilecheck.nightly.stages import Ended

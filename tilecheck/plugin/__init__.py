@@ -24,16 +24,16 @@ pytest_plugins = (
     "tilecheck.plugin.repeat",
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",
-    "tilecheck.plugin.coderows",
-    "tilecheck.plugin.sharedrows",
-    "tilecheck.plugin.codechecking",
-    "tilecheck.plugin.codeupdate",
-    "tilecheck.plugin.codesummary",
-    "tilecheck.plugin.latencymode",
-    "tilecheck.plugin.latencyrows",
-    "tilecheck.plugin.latency",
-    "tilecheck.plugin.latencyfiles",
-    "tilecheck.plugin.latencysummary",
+    "tilecheck.plugin.code.rows",
+    "tilecheck.plugin.code.shared",
+    "tilecheck.plugin.code.checking",
+    "tilecheck.plugin.code.update",
+    "tilecheck.plugin.code.summary",
+    "tilecheck.plugin.timing.mode",
+    "tilecheck.plugin.timing.rows",
+    "tilecheck.plugin.timing.stopwatch",
+    "tilecheck.plugin.timing.files",
+    "tilecheck.plugin.timing.summary",
     "tilecheck.plugin.reportplaces",
     "tilecheck.plugin.reporting",
     "tilecheck.plugin.tuning",
@@ -43,11 +43,11 @@ pytest_plugins = (
 pytest.register_assert_rewrite(*pytest_plugins)
 
 from tilecheck.plugin.checking import Checker  # noqa: E402
-from tilecheck.plugin.codechecking import CodeChecker  # noqa: E402
-from tilecheck.plugin.latency import RowStopwatch  # noqa: E402
+from tilecheck.plugin.code.checking import CodeChecker  # noqa: E402
+from tilecheck.plugin.code.shared import SharedRow  # noqa: E402
 from tilecheck.plugin.limits import skip_lacking  # noqa: E402
 from tilecheck.plugin.rows import CodeRow, KernelCase  # noqa: E402
-from tilecheck.plugin.sharedrows import SharedRow  # noqa: E402
+from tilecheck.plugin.timing.stopwatch import RowStopwatch  # noqa: E402
 from tilecheck.plugin.tuning import Tuner  # noqa: E402
 
 __all__ = [

@@ -108,7 +108,7 @@ class Checker:
     def vendors(self, row: KernelCase) -> None:
         """What the kernel is timed against computes the same."""
         __tracebackhide__ = True
-        from tilecheck.vendors import VendorMismatch, check_vendors
+        from tilecheck.latency.vendors import VendorMismatch, check_vendors
 
         try:
             check_vendors(row.spec, row.case, self.device, seed=self.seed)

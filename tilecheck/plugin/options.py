@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tilecheck.arches import ARCHES
-from tilecheck.gate import MODES
+from tilecheck.latency.gate import MODES
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "device": {

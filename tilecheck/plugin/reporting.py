@@ -17,14 +17,14 @@ import pytest
 
 from tilecheck import __version__
 from tilecheck.plugin.checking import records
-from tilecheck.plugin.codechecking import FACTS, code_records
-from tilecheck.plugin.latency import latency_records
+from tilecheck.plugin.code.checking import FACTS, code_records
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.repeat import from_here, repeat_command, test_command
 from tilecheck.plugin.reportplaces import Place, place_of, section_of
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.runwords import head_of, rows_by_test_id
 from tilecheck.plugin.selection import active, selection
+from tilecheck.plugin.timing.stopwatch import latency_records
 from tilecheck.report import folder as files
 from tilecheck.report.assembly import assemble, function_of, section_of_file
 from tilecheck.report.journal import Journal
@@ -339,7 +339,7 @@ def _latency(report: Any, place: Place, config: pytest.Config) -> Iterator[Laten
     gpu = ""
     for found in latency_records([report]):
         if not gpu and not selection(config).simulated:
-            from tilecheck import bench
+            from tilecheck.latency import bench
 
             gpu = bench.gpu_model()
         yield Latency(

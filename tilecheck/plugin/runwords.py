@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tilecheck import __version__, environment
-from tilecheck.baselines import BaselineError, model_folder, read_run, stored_models
-from tilecheck.plugin.coderows import baselines
+from tilecheck.latency.baselines import BaselineError, model_folder, read_run, stored_models
+from tilecheck.plugin.code.rows import baselines
 from tilecheck.plugin.header import untested
-from tilecheck.plugin.latencyfiles import commit_of
 from tilecheck.plugin.options import option
 from tilecheck.plugin.selection import Selection, selection
 from tilecheck.plugin.specs import specs
+from tilecheck.plugin.timing.files import commit_of
 from tilecheck.report.model import Case, History, Kernel, Run, Stored
 from tilecheck.spec import KernelSpec
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilecheck.codegen.store import facts_from_json
 from tilecheck.codegen.table import COLUMNS, cells
-from tilecheck.gate import seconds as in_seconds
+from tilecheck.latency.gate import seconds as in_seconds
 from tilecheck.report import plots
 from tilecheck.report.model import Code, Report, Test
 from tilecheck.report.overview import (

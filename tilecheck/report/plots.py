@@ -16,7 +16,7 @@ from html import escape
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from tilecheck.gate import seconds as in_seconds
+from tilecheck.latency.gate import seconds as in_seconds
 from tilecheck.report.model import Latency, Numerics, Stored
 from tilecheck.report.overview import share, short
 

@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tilecheck.gate import seconds as in_seconds
+from tilecheck.latency.gate import seconds as in_seconds
 from tilecheck.report.model import Report, Test
 from tilecheck.report.overview import (
     Headline,

@@ -14,7 +14,7 @@ What is used of it, and what is not:
   in the journal.
 - `ref_prog` and `manual_check_prog`: unused (`skip_check`). They compare within one process, with 1 % of the
   elements free to miss.
-- do_bench's backends: unused; times are taken by `tilecheck.timing`.
+- do_bench's backends: unused; times are taken by `tilecheck.latency.timing`.
 - Its progress bars and log (autotuner.log in the current folder), which leave reasons out: silenced.
 
 A batch is small, so that budget, interrupt and the best so far are heeded between two.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilecheck.tuning.outcomes import Timing
 
 LEAST_GAIN = 0.005
-"""Share of the time of the default: two processes agree within 0.2 to 0.3 % (`tilecheck.timing`)."""
+"""Share of the time of the default: two processes agree within 0.2 to 0.3 % (`tilecheck.latency.timing`)."""
 
 FINALISTS = 3
 """The fastest of a search, which meet the default once more."""

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from tilecheck.arches import Arch, arch_of_capability, gpu_model
+from tilecheck.latency.chips import CHIPS
 from tilecheck.launch import compile_target
 from tilecheck.spec import Case, KernelSpec
 from tilecheck.tuning.bench import ProcessBench
-from tilecheck.chips import CHIPS
 from tilecheck.tuning.identity import versions_here
 from tilecheck.tuning.outcomes import BenchError
 from tilecheck.tuning.private import private_folder
@@ -21,7 +21,7 @@ def goal_here(spec: KernelSpec, case: Case) -> Goal:
     """A search on torch's current GPU; raises BenchError where NVML cannot be used."""
     import torch
 
-    from tilecheck.monitor import Monitor
+    from tilecheck.latency.monitor import Monitor
 
     index = torch.cuda.current_device()
     capability = torch.cuda.get_device_capability(index)

@@ -26,7 +26,7 @@ class BenchError(RuntimeError):
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of device time, and how they were taken (see `tilecheck.timing.Samples`)."""
+    """Seconds of device time, and how they were taken (see `tilecheck.latency.timing.Samples`)."""
 
     median: float
     q1: float

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tilecheck.arches import Arch
-from tilecheck.monitor import GpuFacts
-from tilecheck.roofline import Roof, roof
+from tilecheck.latency.monitor import GpuFacts
+from tilecheck.latency.roofline import Roof, roof
 from tilecheck.spec import Cost
 from tilecheck.tiling import Tiling
 from tilecheck.tuning.space import RESERVED_SHARED, Candidate, Space, values_of

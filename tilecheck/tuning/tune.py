@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from filelock import FileLock
 
 from tilecheck.arches import Arch
-from tilecheck.monitor import GpuFacts
+from tilecheck.latency.monitor import GpuFacts
 from tilecheck.spec import Case, KernelSpec
 from tilecheck.tuning.autotuner import Bench
 from tilecheck.tuning.confirm import FINALISTS, REPEATS, TURN_BUDGET, Confirmed, confirmed

@@ -17,9 +17,9 @@ from tilecheck import launch
 from tilecheck.arches import Arch, arch
 from tilecheck.conformance import Mismatch, check
 from tilecheck.gist import gist
+from tilecheck.latency.timing import Samples, TimingError
 from tilecheck.loading import load_specs
 from tilecheck.program import Program, build_program
-from tilecheck.timing import Samples, TimingError
 from tilecheck.tuning.outcomes import Failure, Timing
 from tilecheck.tuning.space import schedule_of
 
@@ -72,8 +72,8 @@ class Gpu:
     """The GPU of this process, with its clocks."""
 
     def __init__(self) -> None:
-        from tilecheck.monitor import Monitor
-        from tilecheck.timing_cuda import CudaDevice
+        from tilecheck.latency.monitor import Monitor
+        from tilecheck.latency.timing_cuda import CudaDevice
 
         self.device = launch.Cuda()
         self._monitor = Monitor(self.device.torch_device.index)
@@ -82,8 +82,8 @@ class Gpu:
         self._sets: list[dict[str, Any]] | None = None  # one case a process
 
     def samples(self, programs: Mapping[str, Program], seed: int, budget: float) -> dict[str, Samples]:
-        from tilecheck.contenders import ours, tensor_sets
-        from tilecheck.timing import Stopwatch
+        from tilecheck.latency.contenders import ours, tensor_sets
+        from tilecheck.latency.timing import Stopwatch
 
         if self._sets is None:
             first = next(iter(programs.values()))
@@ -95,7 +95,7 @@ class Gpu:
         return Stopwatch(self._timed, budget).time_in_turn(contenders)
 
     def impossible(self, program: Program, seconds: float) -> str | None:
-        from tilecheck.roofline import roof
+        from tilecheck.latency.roofline import roof
 
         cost = program.spec.cost_of(program.case)
         if cost is None:

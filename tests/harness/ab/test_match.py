@@ -9,7 +9,7 @@ import pytest
 
 from tilecheck.ab.match import Result, play, shared_rows
 from tilecheck.ab.report import as_json, exit_code, line, summary
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 
 ROWS = ["a-one", "a-two", "b-one"]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tilecheck.ab.pairs import PAIRS, Pairs, order
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 
 
 def drawn(rng: np.random.Generator, slowdown: float, noise: float, drift: float) -> Pairs:

@@ -16,7 +16,7 @@ from tilecheck.bisecting.probe import Question, Reply, ask
 from tilecheck.bisecting.search import Answer
 from tilecheck.bisecting.timing import judged
 from tilecheck.cli import main
-from tilecheck.gate import Verdict
+from tilecheck.latency.gate import Verdict
 from tilecheck.versions import NoEnvironment, variables_of
 
 COMMITS = [Candidate(commit=str(number) * 40, words=f"commit {number}") for number in range(6)]

@@ -8,7 +8,7 @@ import pytest
 
 from tilecheck.arches import arch
 from tilecheck.codegen import Lowered
-from tilecheck.sharedmemory import disagreements, spread, static_shared
+from tilecheck.codegen.sharedmemory import disagreements, spread, static_shared
 from tilecheck.spec import Case, KernelSpec
 
 CASE = Case("any", {"n": 4}, "float16", why="any")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tilecheck.baselines import (
+from tilecheck.latency.baselines import (
     BaselineError,
     choose,
     model_folder,
@@ -16,9 +16,9 @@ from tilecheck.baselines import (
     stored_models,
     write_next,
 )
-from tilecheck.comparison import compare
-from tilecheck.gate import Verdict, noise_between
-from tilecheck.promotion import merge, moved, objections
+from tilecheck.latency.comparison import compare
+from tilecheck.latency.gate import Verdict, noise_between
+from tilecheck.latency.promotion import merge, moved, objections
 
 RunFile = Callable[..., Path]
 

@@ -8,10 +8,10 @@ import torch
 
 from tilecheck import launch
 from tilecheck.arches import ARCHES
-from tilecheck.bench import Bench
-from tilecheck.monitor import GpuFacts
+from tilecheck.latency.bench import Bench
+from tilecheck.latency.monitor import GpuFacts
+from tilecheck.latency.timing import Samples, TimingError
 from tilecheck.spec import Case, Cost, KernelSpec
-from tilecheck.timing import Samples, TimingError
 
 H200 = GpuFacts("NVIDIA H200", 132, 1.98e9, 4.8e12, 60 << 20, "580.65")
 

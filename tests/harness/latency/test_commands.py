@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tilecheck.baselines import read_run
 from tilecheck.cli import calibrate, main
+from tilecheck.latency.baselines import read_run
 
 RunFile = Callable[..., Path]
 

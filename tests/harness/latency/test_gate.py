@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilecheck.gate import (
+from tilecheck.latency.gate import (
     POLICY,
     Bar,
     Judgement,

@@ -19,12 +19,12 @@ from tests.harness.report import preload
 # pytester drops the modules that only its runs import; see tests/harness/test_plugin.py.
 from tilecheck import bench, conformance, environment, launch, precompile  # noqa: F401
 from tilecheck.arches import ARCHES
-from tilecheck.baselines import read_run, write_next
 from tilecheck.environment import Machine
-from tilecheck.plugin import latency
-from tilecheck.promotion import merge, objections
+from tilecheck.latency.baselines import read_run, write_next
+from tilecheck.latency.promotion import merge, objections
+from tilecheck.latency.timing import Samples, TimingError
+from tilecheck.plugin.timing import stopwatch
 from tilecheck.report import folder as report_folder
-from tilecheck.timing import Samples, TimingError
 
 H200 = Machine(
     torch="2.11.0",
@@ -162,7 +162,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     monkeypatch.setattr(bench, "_cudnn", lambda: "91000")
     monkeypatch.setattr(environment, "machine", lambda: H200)
     monkeypatch.setattr(launch, "Cuda", FakeDevice)
-    monkeypatch.setattr(latency, "PAUSE", 0.0)
+    monkeypatch.setattr(stopwatch, "PAUSE", 0.0)
     monkeypatch.setattr(precompile, "precompile", lambda modules, jobs, arch, target: iter(()))
     return made
 

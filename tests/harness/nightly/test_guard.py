@@ -10,7 +10,7 @@ import pytest
 from harness.nightly.fake_nvml import MIB, FakeNvml
 
 from tilecheck import environment
-from tilecheck.monitor import Condition, conditions
+from tilecheck.latency.monitor import Condition, conditions
 from tilecheck.nightly import guard
 from tilecheck.nightly.guard import arch_of, examine, lacking, objections
 

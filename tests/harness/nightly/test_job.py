@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tilecheck.baselines import read_run
 from tilecheck.cli import main
+from tilecheck.latency.baselines import read_run
 from tilecheck.nightly import job
 from tilecheck.nightly.history import History
 from tilecheck.nightly.plan import LIMITS, Choice

@@ -12,9 +12,9 @@ from typing import Any
 
 from tilecheck.arches import ARCHES
 from tilecheck.codegen import Facts, NoToolchain
+from tilecheck.latency.chips import CHIPS
 from tilecheck.spec import KernelSpec
 from tilecheck.tuning.autotuner import Stopped
-from tilecheck.chips import CHIPS
 from tilecheck.tuning.outcomes import Failure, Timing
 from tilecheck.tuning.space import Candidate
 from tilecheck.tuning.tune import Goal

@@ -34,7 +34,7 @@ STAND = """
     from tilecheck import launch
     from tilecheck.arches import ARCHES
     from tilecheck.device import Simulator
-    from tilecheck.timing import Samples, TimingError
+    from tilecheck.latency.timing import Samples, TimingError
     from tilecheck.tuning import worker
 
 

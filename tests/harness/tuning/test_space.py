@@ -8,10 +8,10 @@ import pytest
 from kernels import SPECS
 from tests.harness.tuning.fakes import goal, module_in
 from tilecheck.arches import ARCHES
-from tilecheck.roofline import roof
+from tilecheck.latency.chips import CHIPS
+from tilecheck.latency.roofline import roof
 from tilecheck.spec import Cost, KernelSpec
 from tilecheck.tiling import Tiling
-from tilecheck.chips import CHIPS
 from tilecheck.tuning.ranking import Usage, estimate, neighbours, ranked, resident_blocks
 from tilecheck.tuning.space import schedule_of, space_of, values_of
 from tilecheck.tuning.tune import in_order

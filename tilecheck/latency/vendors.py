@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilecheck.conformance import references_of
-from tilecheck.contenders import tensor_sets, vendors
+from tilecheck.latency.contenders import tensor_sets, vendors
 from tilecheck.program import build_program
 from tilecheck.spec import Case, KernelSpec
 

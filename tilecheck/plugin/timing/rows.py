@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from tilecheck.baselines import orphaned, shown
-from tilecheck.plugin.latencymode import RECORD, LatencyRun, latency_run
+from tilecheck.latency.baselines import orphaned, shown
 from tilecheck.plugin.limits import lacking
 from tilecheck.plugin.lost import lost
 from tilecheck.plugin.parametrization import latency_cases
 from tilecheck.plugin.rows import KernelCase, row_of
 from tilecheck.plugin.runfolder import is_worker
-from tilecheck.plugin.sampleclock import CLOCK
 from tilecheck.plugin.selection import active, selection
+from tilecheck.plugin.timing.clock import CLOCK
+from tilecheck.plugin.timing.mode import RECORD, LatencyRun, latency_run
 
 _LEFT_OUT = "tilecheck_left_out"  # what a worker hands the controller
 

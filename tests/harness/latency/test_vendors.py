@@ -8,8 +8,8 @@ import tilelang.language as T
 
 from tilecheck.arches import arch
 from tilecheck.device import Simulator
+from tilecheck.latency.vendors import VendorMismatch, check_vendors
 from tilecheck.spec import Case, KernelSpec
-from tilecheck.vendors import VendorMismatch, check_vendors
 
 
 def scaled(m: int, n: int, dtype: str) -> Any:

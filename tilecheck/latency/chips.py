@@ -4,7 +4,7 @@ Source: NVIDIA's data sheets and architecture papers (A100 80GB SXM, L40S, H200 
 Blackwell); clocks are the boost clocks, of the B200 the one that gives its 2.25 PFLOP/s of dense bf16.
 """
 
-from tilecheck.monitor import GpuFacts
+from tilecheck.latency.monitor import GpuFacts
 
 CHIPS: dict[str, GpuFacts] = {
     "sm_80": GpuFacts("NVIDIA A100-SXM4-80GB", 108, 1.41e9, 2.039e12, 40 << 20, ""),

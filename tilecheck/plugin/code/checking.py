@@ -11,12 +11,12 @@ import pytest
 from tilecheck import environment
 from tilecheck.codegen import changes, store
 from tilecheck.ledger import Known
-from tilecheck.plugin.coderows import baselines, key_of, rows_to_store, selected
+from tilecheck.plugin.code.rows import baselines, key_of, rows_to_store, selected
+from tilecheck.plugin.code.shared import SharedRow
 from tilecheck.plugin.expected import known_of_code, reason_of
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.repeat import from_here, test_command
 from tilecheck.plugin.rows import CodeRow
-from tilecheck.plugin.sharedrows import SharedRow
 
 if TYPE_CHECKING:
     from tilecheck.codegen import Facts, Toolchain
@@ -132,8 +132,8 @@ class CodeChecker:
         """
         __tracebackhide__ = True
         from tilecheck import codegen
+        from tilecheck.codegen.sharedmemory import disagreements
         from tilecheck.program import build_program
-        from tilecheck.sharedmemory import disagreements
 
         variant = row.variant
         program = build_program(row.spec, row.case, row.arch, variant.schedule, variant.pass_configs)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tilecheck.gate import Bar, Measurement
+from tilecheck.latency.gate import Bar, Measurement
 
 LIBRARIES = ("torch", "cuda", "cudnn")
 """Those parts of a toolchain that the vendors' times depend on."""

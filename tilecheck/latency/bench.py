@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilecheck import environment
-from tilecheck.timing import Samples, TimingError
+from tilecheck.latency.timing import Samples, TimingError
 
 if TYPE_CHECKING:
+    from tilecheck.latency.monitor import GpuFacts, Monitor
+    from tilecheck.latency.roofline import Roof
+    from tilecheck.latency.timing import Timer
     from tilecheck.launch import Cuda
-    from tilecheck.monitor import GpuFacts, Monitor
     from tilecheck.program import Program
-    from tilecheck.roofline import Roof
     from tilecheck.spec import Case, KernelSpec
-    from tilecheck.timing import Timer
 
 _OURS = "tilecheck"
 
@@ -62,7 +62,7 @@ class Bench:
         seed: of the run, as for `conformance.check`.  method: how it was timed the last time.
         Raises TimingError, in one line, where there is no time to be trusted; DeviceError as a launch does.
         """
-        from tilecheck import contenders
+        from tilecheck.latency import contenders
         from tilecheck.launch import compile_program
         from tilecheck.program import build_program
 
@@ -79,7 +79,7 @@ class Bench:
         return len(self._strangers())
 
     def _rates(self, program: "Program", seconds: float) -> Rates | None:
-        from tilecheck.roofline import roof
+        from tilecheck.latency.roofline import roof
 
         cost = program.spec.cost_of(program.case)
         if cost is None:
@@ -101,9 +101,9 @@ def open_bench(device: "Cuda") -> tuple[Bench, "Monitor"]:
 
     Raises RuntimeError, in one line, where NVML cannot read the clocks.
     """
-    from tilecheck.monitor import Monitor
-    from tilecheck.timing import Stopwatch
-    from tilecheck.timing_cuda import CudaDevice
+    from tilecheck.latency.monitor import Monitor
+    from tilecheck.latency.timing import Stopwatch
+    from tilecheck.latency.timing_cuda import CudaDevice
 
     monitor = Monitor(device.torch_device.index or 0)
     timer = Stopwatch(CudaDevice(monitor))

@@ -7,7 +7,7 @@ import tilelang.language as T
 import torch
 
 from tilecheck.arches import arch
-from tilecheck.contenders import ours, tensor_sets, vendors
+from tilecheck.latency.contenders import ours, tensor_sets, vendors
 from tilecheck.program import Program, build_program
 from tilecheck.spec import Case, KernelSpec
 

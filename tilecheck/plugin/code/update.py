@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tilecheck.codegen import changes, store
-from tilecheck.plugin.codechecking import CodeRecord, code_records
-from tilecheck.plugin.coderows import baselines, code_rows, key_of, rows_to_store
+from tilecheck.plugin.code.checking import CodeRecord, code_records
+from tilecheck.plugin.code.rows import baselines, code_rows, key_of, rows_to_store
 from tilecheck.plugin.options import option
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active

@@ -6,9 +6,9 @@ import pytest
 
 from tilecheck.arches import ARCHES
 from tilecheck.codegen.changes import SEVERITIES
-from tilecheck.plugin.codechecking import CodeRecord
-from tilecheck.plugin.coderows import code_rows
-from tilecheck.plugin.codeupdate import code_results
+from tilecheck.plugin.code.checking import CodeRecord
+from tilecheck.plugin.code.rows import code_rows
+from tilecheck.plugin.code.update import code_results
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.selection import active
 from tilecheck.plugin.tables import aligned

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilecheck.monitor import GpuFacts, Monitor, Reading
+from tilecheck.latency.monitor import GpuFacts, Monitor, Reading
 
 
 class FakeNvml:

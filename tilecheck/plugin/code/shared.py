@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tilecheck.arches import ARCHES, Arch
-from tilecheck.plugin.coderows import PART
+from tilecheck.codegen.sharedmemory import spread
+from tilecheck.plugin.code.rows import PART
 from tilecheck.plugin.options import option
 from tilecheck.plugin.parametrization import unconfigured
 from tilecheck.plugin.specs import specs
-from tilecheck.sharedmemory import spread
 from tilecheck.spec import Case, KernelSpec
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilecheck.baselines import (
+from tilecheck.latency.baselines import (
     Run,
     StoredRow,
     missing,
@@ -19,7 +19,7 @@ from tilecheck.baselines import (
     shown,
     toolchain_changes,
 )
-from tilecheck.gate import fastest, noise_between, seconds, spoiling
+from tilecheck.latency.gate import fastest, noise_between, seconds, spoiling
 
 # Statistics of pytest-benchmark, and what stands for those of several runs; `outliers` is left the nearest's.
 _MERGED: Mapping[str, Callable[[Sequence[float]], float]] = {

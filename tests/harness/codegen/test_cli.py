@@ -18,7 +18,7 @@ from tilecheck.codegen.collection import Collection, Key, parse
 from tilecheck.environment import version
 from tilecheck.versions import Environment, NoEnvironment
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 SPECS = """
 import multiprocessing

@@ -1,12 +1,12 @@
-"""The device that `tilecheck.timing` takes its samples on: one GPU, through torch."""
+"""The device that `tilecheck.latency.timing` takes its samples on: one GPU, through torch."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from tilecheck.monitor import Monitor, Reading
-from tilecheck.timing import Launch
+from tilecheck.latency.monitor import Monitor, Reading
+from tilecheck.latency.timing import Launch
 
 _COPIED = 256 << 20  # bytes; some L2s' worth, and about 0.1 ms at 5 TB/s
 

@@ -13,7 +13,7 @@ What disturbs a sample, and what is done about it (measured on an H200, spread o
   times in a CUDA graph, over inputs that rotate: that is their throughput with cold inputs, and no latency of
   a lone launch. Samples say how they were taken; those taken differently are not compared.
 
-Nothing here touches CUDA: `tilecheck.timing_cuda` has the device, tests have one of their own.
+Nothing here touches CUDA: `tilecheck.latency.timing_cuda` has the device, tests have one of their own.
 """
 
 import statistics
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tilecheck.monitor import MEGA, Reading
+from tilecheck.latency.monitor import MEGA, Reading
 
 GRAPH_BELOW = 20e-6
 """Seconds; kernels that take less are timed in a graph."""

@@ -1,8 +1,8 @@
 import pytest
 
 from tilecheck.arches import arch
-from tilecheck.monitor import GpuFacts
-from tilecheck.roofline import Roof, roof
+from tilecheck.latency.monitor import GpuFacts
+from tilecheck.latency.roofline import Roof, roof
 from tilecheck.spec import Cost
 
 H200 = GpuFacts("NVIDIA H200", 132, 1.98e9, 4.9e12, 60 << 20, "580.0")

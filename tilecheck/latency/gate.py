@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
-from tilecheck.monitor import POWER_CAP
+from tilecheck.latency.monitor import POWER_CAP
 
 Mode = Literal["normal", "strict", "off"]
 MODES: tuple[Mode, ...] = ("normal", "strict", "off")

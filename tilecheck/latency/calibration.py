@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilecheck.baselines import BaselineError, Run, read_run, shown, toolchain_changes
-from tilecheck.gate import POLICY, Policy, fastest, noise_between, seconds
+from tilecheck.latency.baselines import BaselineError, Run, read_run, shown, toolchain_changes
+from tilecheck.latency.gate import POLICY, Policy, fastest, noise_between, seconds
 
 Runner = Callable[[Path], int]
 """Runs all rows in a process of its own, writes their times into the file, and returns the exit code."""

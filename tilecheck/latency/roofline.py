@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as dtype_named
-from tilecheck.monitor import GpuFacts
+from tilecheck.latency.monitor import GpuFacts
 from tilecheck.spec import Cost
 
 

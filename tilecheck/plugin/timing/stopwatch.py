@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tilecheck import bench
-from tilecheck.baselines import StoredRow, libraries_of, orphaned, shown, toolchain_changes
-from tilecheck.gate import Judgement, Measurement, Verdict, fastest, judge, seconds, settle
+from tilecheck.latency import bench
+from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned, shown, toolchain_changes
+from tilecheck.latency.gate import Judgement, Measurement, Verdict, fastest, judge, seconds, settle
 from tilecheck.plugin.checking import Checker
-from tilecheck.plugin.latencymode import RECORD, latency_run
-from tilecheck.plugin.latencyrows import latency_rows, of_latency
 from tilecheck.plugin.repeat import test_command
 from tilecheck.plugin.rows import KernelCase, row_of
-from tilecheck.plugin.sampleclock import CLOCK
 from tilecheck.plugin.selection import selection
+from tilecheck.plugin.timing.clock import CLOCK
+from tilecheck.plugin.timing.mode import RECORD, latency_run
+from tilecheck.plugin.timing.rows import latency_rows, of_latency
 from tilecheck.progress import Progress
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class RowStopwatch:
 
     def _timed(self, row: KernelCase, stored: StoredRow | None) -> bench.Timed:
         __tracebackhide__ = True
-        from tilecheck.timing import TimingError
+        from tilecheck.latency.timing import TimingError
 
         try:
             method = stored.method if stored else None

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tilecheck.monitor import Monitor
-from tilecheck.timing import Samples, Stopwatch
+from tilecheck.latency.monitor import Monitor
+from tilecheck.latency.timing import Samples, Stopwatch
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
@@ -22,7 +22,7 @@ def monitor() -> Iterator[Monitor]:
 
 @pytest.fixture(scope="module")
 def stopwatch(monitor: Monitor) -> Stopwatch:
-    from tilecheck.timing_cuda import CudaDevice
+    from tilecheck.latency.timing_cuda import CudaDevice
 
     return Stopwatch(CudaDevice(monitor), budget=0.5)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
-from tilecheck.timing import GRAPH_LAUNCHES, Launch
+from tilecheck.latency.timing import GRAPH_LAUNCHES, Launch
 
 if TYPE_CHECKING:
     from tilecheck.program import Program

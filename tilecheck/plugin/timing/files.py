@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tilecheck.plugin.coderows import baselines
-from tilecheck.plugin.latency import bench_in_use, failed_tests
-from tilecheck.plugin.latencymode import latency_run
+from tilecheck.plugin.code.rows import baselines
 from tilecheck.plugin.rows import KernelCase
 from tilecheck.plugin.selection import selection
+from tilecheck.plugin.timing.mode import latency_run
+from tilecheck.plugin.timing.stopwatch import bench_in_use, failed_tests
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilecheck.baselines import BaselineError, Run, missing, orphaned, shown, toolchain_changes
-from tilecheck.gate import POLICY, Judgement, Policy, Verdict, judge
+from tilecheck.latency.baselines import BaselineError, Run, missing, orphaned, shown, toolchain_changes
+from tilecheck.latency.gate import POLICY, Judgement, Policy, Verdict, judge
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tilecheck import bench
-from tilecheck.baselines import (
+from tilecheck.latency import bench
+from tilecheck.latency.baselines import (
     BaselineError,
     Run,
     choose,
@@ -24,8 +24,8 @@ from tilecheck.baselines import (
     shown,
     stored_models,
 )
-from tilecheck.gate import Mode
-from tilecheck.plugin.coderows import baselines
+from tilecheck.latency.gate import Mode
+from tilecheck.plugin.code.rows import baselines
 from tilecheck.plugin.options import option
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active, selection

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilecheck import timing
-from tilecheck.monitor import Reading
-from tilecheck.timing import FEWEST, FILLER_SHARE, GRAPH_LAUNCHES, LEAST_FILLER, MOST, Stopwatch, TimingError
+from tilecheck.latency import timing
+from tilecheck.latency.monitor import Reading
+from tilecheck.latency.timing import (
+    FEWEST,
+    FILLER_SHARE,
+    GRAPH_LAUNCHES,
+    LEAST_FILLER,
+    MOST,
+    Stopwatch,
+    TimingError,
+)
 
 FULL = 1.98e9
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tilecheck.baselines import shown
-from tilecheck.gate import Verdict, seconds
-from tilecheck.plugin.latency import LatencyRecord, latency_records
-from tilecheck.plugin.latencymode import RECORD, latency_run
-from tilecheck.plugin.latencyrows import latency_rows, left_out
+from tilecheck.latency.baselines import shown
+from tilecheck.latency.gate import Verdict, seconds
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active
 from tilecheck.plugin.tables import aligned
+from tilecheck.plugin.timing.mode import RECORD, latency_run
+from tilecheck.plugin.timing.rows import latency_rows, left_out
+from tilecheck.plugin.timing.stopwatch import LatencyRecord, latency_records
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

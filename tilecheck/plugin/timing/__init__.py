@@ -1,0 +1,1 @@
+"""Rows of latency: timed, and held against a baseline."""
