@@ -9,7 +9,6 @@ architecture that is not the GPU's, the likeliest candidates are compiled and ra
 import argparse
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilecheck.arches import Arch
+    from tilecheck.progress import Progress
     from tilecheck.project import Project
     from tilecheck.spec import Case, KernelSpec
-    from tilecheck.tuning.progress import Progress
     from tilecheck.tuning.tune import Goal
 
 COMPILED = 16
@@ -228,9 +227,9 @@ def _report(text: str, before: list[dict[str, Any]]) -> None:
 
 
 def _progress(name: str, total: int) -> "Progress":
-    from tilecheck.tuning.progress import progress_on
+    from tilecheck.progress import Progress
 
-    return progress_on(name, total, sys.stderr)
+    return Progress(name, total, unit="schedule")
 
 
 def _described(goal: "Goal") -> dict[str, Any]:

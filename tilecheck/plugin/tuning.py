@@ -3,7 +3,6 @@ spoilt refuse the run: their schedules would be used everywhere.
 """
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,8 +57,8 @@ class Tuner:
 
         Raises BenchError where nothing can be timed.
         """
+        from tilecheck.progress import Progress
         from tilecheck.tuning.machine import bench_for, goal_here, journals_folder
-        from tilecheck.tuning.progress import Lines
         from tilecheck.tuning.report import text_of
         from tilecheck.tuning.tune import tune
 
@@ -72,7 +71,7 @@ class Tuner:
                 bench,
                 journals=journals_folder(config.rootpath),
                 winners=winners_file(row.spec) if self.stores else None,
-                progress=lambda name, _: Lines(name, sys.stderr),
+                progress=lambda name, total: Progress(name, total, unit="schedule"),
                 budget=budget,
                 most=most,
                 batch=max(8, jobs),

@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from tilecheck.tuning.autotuner import Bench, run_batch
 from tilecheck.tuning.journal import Journal
 from tilecheck.tuning.outcomes import BenchError, Failure, Outcome, Timing
-from tilecheck.tuning.progress import Progress
 from tilecheck.tuning.ranking import neighbours
 from tilecheck.tuning.space import Candidate
 from tilecheck.tuning.units import microseconds
@@ -45,6 +44,14 @@ def seconds_of(outcome: Outcome) -> float:
     return outcome.timing.median
 
 
+class Shown(Protocol):
+    """Where a search stands, as `tilecheck.progress.Progress` shows it; one thread at a time uses it."""
+
+    def reach(self, done: int, told: str = "", total: int | None = None) -> None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass
 class Search:
     """candidates: likely ones first.  target: TileLang's.  budget: seconds; None: until all are tried.
@@ -55,7 +62,7 @@ class Search:
     bench: Bench
     journal: Journal
     target: Mapping[str, str]
-    progress: Progress
+    progress: Shown
     batch: int = 32
     budget: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -109,7 +116,7 @@ class Search:
             done = [known[c.key] for c in self.candidates if c.key in known]
             timed = [o for o in done if o.timing]
             best = min(timed, key=seconds_of, default=None)
-            self.progress(len(done), len(self.candidates), told_best(best))
+            self.progress.reach(len(done), told_best(best))
 
     @contextmanager
     def _ending(self, deadline: float | None) -> "Iterator[_Ended]":

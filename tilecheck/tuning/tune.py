@@ -18,9 +18,8 @@ from tilecheck.tuning.identity import Identity, identity_of
 from tilecheck.tuning.journal import Journal
 from tilecheck.tuning.lookup import out_of_date
 from tilecheck.tuning.outcomes import Failure, Outcome, Timing
-from tilecheck.tuning.progress import Progress
 from tilecheck.tuning.ranking import Estimate, Usage, ranked
-from tilecheck.tuning.search import Found, Search, seconds_of
+from tilecheck.tuning.search import Found, Search, Shown, seconds_of
 from tilecheck.tuning.space import Candidate, Space, space_of
 from tilecheck.tuning.winners import Winner, read_winners, with_winner, write_winners
 
@@ -93,7 +92,7 @@ def tune(
     *,
     journals: Path,
     winners: Path | None,
-    progress: Callable[[str, int], Progress],
+    progress: Callable[[str, int], Shown],
     budget: float | None = None,
     most: int | None = None,
     batch: int = 32,
@@ -255,7 +254,7 @@ def compile_ranked(
     bench: TuningBench,
     *,
     jobs: int,
-    progress: Callable[[str, int], Progress],
+    progress: Callable[[str, int], Shown],
     most: int,
     budget: float | None = None,
     wanted: Sequence[str] | None = None,
@@ -280,7 +279,7 @@ def compile_ranked(
             for candidate, facts in zip(candidates, pool.map(one, candidates), strict=True):
                 if facts is not None:
                     made[candidate.key] = facts
-                    shown(len(made), len(candidates), f"compiled {candidate.id}")
+                    shown.reach(len(made), f"compiled {candidate.id}")
         except BaseException:
             bench.stop()  # else the pool waits for all that it was given
             raise

@@ -175,11 +175,11 @@ class Seen:
     """Progress that keeps what it was told."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[int, int, str]] = []
+        self.lines: list[tuple[int, str]] = []
         self.closed = False
 
-    def __call__(self, done: int, total: int, best: str) -> None:
-        self.lines.append((done, total, best))
+    def reach(self, done: int, told: str = "", total: int | None = None) -> None:
+        self.lines.append((done, told))
 
     def close(self) -> None:
         self.closed = True

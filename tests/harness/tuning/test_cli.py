@@ -1,6 +1,7 @@
 """`tilecheck tune`: its options, what it prints, and its exit codes; with a bench of made-up times."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_a_search_prints_its_report_and_stores_the_winner(
     out, err = capsys.readouterr()
     assert out.startswith("copy-long on NVIDIA H200 (sm_90a)\nspace: 4 x 4 = 16 combinations")
     assert "stored in schedules.json" in out and "knob" in out
-    assert "copy-long: 14 of 14 schedules, best 200.0 us by t128-s1" in err
+    assert re.search(r"copy-long: 14 of 14 schedules, after .* s, best 200.0 us by t128-s1\n", err)
     (entry,) = read_winners(project / "schedules.json")
     assert entry.schedule == {"tile": 128, "stages": 1, "threads": 128}
 
@@ -72,7 +73,8 @@ def test_a_search_prints_its_report_and_stores_the_winner(
 def test_a_dry_run_stores_nothing(project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "copy", "--case", "long", "--dry-run", "--most", "5"]) == 0
     assert not (project / "schedules.json").exists()
-    assert "tried: 4 timed, 1 wrong" in capsys.readouterr().out or len(bench.compiled) == 5
+    assert len(bench.compiled) == 5
+    assert "; 5 of them now" in capsys.readouterr().out
 
 
 def test_data_for_plots_are_written(project: Path, bench: Entered, tmp_path: Path) -> None:

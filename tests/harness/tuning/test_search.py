@@ -12,7 +12,6 @@ from tilecheck.spec import KernelSpec
 from tilecheck.tuning.autotuner import run_batch
 from tilecheck.tuning.journal import Journal
 from tilecheck.tuning.outcomes import BenchError, Failure, Timing
-from tilecheck.tuning.progress import Lines, progress_on
 from tilecheck.tuning.ranking import neighbours
 from tilecheck.tuning.search import Found, Search
 from tilecheck.tuning.space import Candidate, Space, space_of
@@ -114,8 +113,8 @@ def test_neighbours_of_the_best_come_before_what_the_model_likes(
 def test_progress_tells_the_best_so_far(spec: KernelSpec, tmp_path: Path) -> None:
     seen = Seen()
     search(spec, tmp_path, FakeBench(smooth), seen)
-    assert [done for done, _, _ in seen.lines] == list(range(1, 15))
-    assert seen.lines[-1] == (14, 14, "best 100.0 us by t128-s3") and seen.closed
+    assert [done for done, _ in seen.lines] == list(range(1, 15))
+    assert seen.lines[-1] == (14, "best 100.0 us by t128-s3") and seen.closed
 
 
 def test_an_interrupted_search_goes_on_where_it_stopped(spec: KernelSpec, tmp_path: Path) -> None:
@@ -208,40 +207,3 @@ def test_autotuner_gives_each_result_once_whatever_comes_of_it(space: Space) -> 
     run_batch(space.candidates, FakeBench(failing), TARGET, tell)
     assert set(told) == {c.id for c in space.candidates}
     assert told["t128-s2"] == timing(smooth(128, 2, 128))  # type: ignore[arg-type]
-
-
-class Terminal:
-    def __init__(self, terminal: bool) -> None:
-        self.text, self.terminal = "", terminal
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def flush(self) -> None: ...
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-
-def test_lines_come_now_and_then() -> None:
-    stream, now = Terminal(False), [0.0]
-    lines = Lines("matmul-x", stream, lambda: now[0])  # type: ignore[arg-type]
-    for done in range(1, 31):
-        lines(done, 30, "" if done < 3 else "best 9.000 us by m64")
-        now[0] += 1.0
-    lines.close()
-    assert stream.text.splitlines() == [
-        "matmul-x: 1 of 30 schedules, none timed so far",
-        "matmul-x: 11 of 30 schedules, best 9.000 us by m64",
-        "matmul-x: 21 of 30 schedules, best 9.000 us by m64",
-        "matmul-x: 30 of 30 schedules, best 9.000 us by m64",
-    ]
-
-
-def test_a_terminal_gets_a_bar_with_the_best_so_far() -> None:
-    stream = Terminal(True)
-    bar = progress_on("matmul-x", 4, stream)  # type: ignore[arg-type]
-    bar(4, 4, "best 9.000 us by m64")
-    bar.close()
-    assert "matmul-x: 100%" in stream.text and "4/4" in stream.text and "best 9.000 us by m64" in stream.text
-    assert isinstance(progress_on("matmul-x", 4, Terminal(False)), Lines)  # type: ignore[arg-type]
