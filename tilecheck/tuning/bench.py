@@ -94,18 +94,24 @@ class ProcessBench:
         self, candidates: Sequence[Candidate], repeats: int, budget: float, seeds: Sequence[int]
     ) -> "tuple[list[dict[str, Timing]], dict[str, Failure]]":
         """Times in turn, by id, `repeats` times; and the candidates that are wrong under one of the seeds."""
-        request = {
-            "do": "in turn",
-            "values": {c.id: c.values for c in candidates},
-            "repeats": repeats,
-            "budget": budget,
-            "seeds": list(seeds),
-        }
+        failed: dict[str, Failure] = {}
+        for candidate in candidates:
+            for seed in seeds:
+                request = {"do": "check", "values": candidate.values, "seed": seed}
+                answer = self._ask(self._timer, request, MEASURE_SECONDS)
+                if isinstance(answer, Failure):
+                    self._end(self._timer)
+                    failed[candidate.id] = answer
+                    break
+        lasting = {c.id: c.values for c in candidates if c.id not in failed}
+        if not lasting:
+            return [], failed
+        request = {"do": "in turn", "values": lasting, "repeats": repeats, "budget": budget}
         answer = self._ask(self._timer, request, IN_TURN_SECONDS)
-        if isinstance(answer, Failure):
-            return [], {c.id: answer for c in candidates}
+        if isinstance(answer, Failure):  # of whom, nobody can say
+            raise BenchError(f"{', '.join(lasting)} in turn: {answer.kind}: {answer.reason}")
         turns = [{name: Timing(**timing) for name, timing in turn.items()} for turn in answer["turns"]]
-        return turns, {name: Failure(**failure) for name, failure in answer["failed"].items()}
+        return turns, failed
 
     def stop(self) -> None:
         """Ends what is going on, from any thread; whoever asks then gets `Stopped`, until `reopen`."""

@@ -1,7 +1,7 @@
 """The process that compiles, checks and times candidates: `python -m tilecheck.tuning.serve FD TASK`.
 
 It answers requests (`tilecheck.tuning.child`): "open" comes first; "compile" and "facts" need no GPU,
-"measure" and "in turn" do.
+"measure", "check" and "in turn" do.
 """
 
 import dataclasses
@@ -125,6 +125,7 @@ class Worker:
             "compile": self._compile,
             "facts": self._facts,
             "measure": self._measure,
+            "check": self._check,
             "in turn": self._in_turn,
         }[request["do"]]
         try:
@@ -172,28 +173,20 @@ class Worker:
             return _failed("wrong", f"faster than the hardware: {reason}")
         return {"timing": _timing(samples)}
 
+    def _check(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        program = self._program(request["values"])
+        return self._judged(program, self._stand(), request["seed"]) or {}
+
     def _in_turn(self, request: Mapping[str, Any]) -> dict[str, Any]:
         stand = self._stand()
-        programs: dict[str, Program] = {}
-        failed = {}
-        for name, values in request["values"].items():
-            programs[name] = self._program(values)
-            for seed in request["seeds"]:
-                if failure := self._judged(programs[name], stand, seed):
-                    failed[name] = failure["failure"]
-                    del programs[name]
-                    break
+        programs = {name: self._program(values) for name, values in request["values"].items()}
         try:
             turns = [
-                {name: _timing(s) for name, s in samples.items()}
-                for samples in (
-                    stand.samples(programs, self._task.seed, request["budget"])
-                    for _ in range(request["repeats"] if programs else 0)
-                )
+                stand.samples(programs, self._task.seed, request["budget"]) for _ in range(request["repeats"])
             ]
         except TimingError as error:
-            turns, failed = [], {name: _failed("not timed", str(error))["failure"] for name in programs}
-        return {"turns": turns, "failed": failed}
+            return {"broken": f"{self._spec.test_id(self._case)}: {error}"}
+        return {"turns": [{name: _timing(s) for name, s in samples.items()} for samples in turns]}
 
     def _judged(self, program: Program, stand: Stand, seed: int) -> dict[str, Any] | None:
         """The failure of a program that is wrong, or does not run."""

@@ -150,12 +150,23 @@ def test_compile_errors_and_endless_compiles_are_told(
 def test_finalists_are_timed_in_turn_and_checked_with_other_inputs(spec: KernelSpec, tmp_path: Path) -> None:
     with processes(spec, tmp_path) as bench:
         turns, failed = bench.in_turn(
-            [candidate(spec, 64), candidate(spec, 128), candidate(spec, 64, stages=3)], 2, 0.1, (1, 2)
+            [candidate(spec, 64, stages=3), candidate(spec, 64), candidate(spec, 128)], 2, 0.1, (1, 2)
         )
         assert [{name: t.median for name, t in turn.items()} for turn in turns] == [
             {"t64-s2-128": 64e-6, "t128-s2-128": 128e-6}
         ] * 2
         assert list(failed) == ["t64-s3-128"] and failed["t64-s3-128"].kind == "wrong"
+
+
+def test_finalists_that_hang_in_turn_end_the_search_and_blame_none(
+    spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_module, "IN_TURN_SECONDS", 2.0)
+    with (
+        processes(spec, tmp_path) as bench,
+        pytest.raises(BenchError, match="t64-s2-128, t64-s2-160 in turn: timeout"),
+    ):
+        bench.in_turn([candidate(spec, 64), candidate(spec, 64, threads=160)], 2, 0.1, (1,))
 
 
 def test_a_machine_without_a_gpu_is_told_and_blames_no_schedule(spec: KernelSpec, tmp_path: Path) -> None:
