@@ -1,9 +1,9 @@
 """Kernels of this repository with TileLang's debugging tools in them, as when looking for a fault."""
 
+import importlib
 import importlib.util
 import linecache
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,17 @@ def edited(kernel: str, old: str, new: str) -> Any:
 
 
 def changed(kernel: str, name: str, cases: tuple[Case, ...], old: str, new: str) -> KernelSpec:
-    """The spec of a kernel with other cases, and an edited program."""
+    """A spec with a kernel's edited program, and no more of the kernel's than checking it needs."""
     spec: KernelSpec = importlib.import_module(f"kernels.{kernel}").SPEC
-    program = edited(kernel, old, new)
-    plain = {"grid": {}, "grid_cases": (), "code_cases": (), "latency_cases": ()}
-    return replace(spec, name=name, program=program, cases=cases, **plain)
+    return KernelSpec(
+        name,
+        edited(kernel, old, new),
+        spec.reference,
+        cases,
+        default_schedule=spec.default_schedule,
+        outputs=spec.outputs,
+        pass_configs=spec.pass_configs,
+    )
 
 
 PRINTED = Case(

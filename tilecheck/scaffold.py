@@ -56,6 +56,7 @@ def create(path: Path, text: str) -> None:
 
 def exchange(path: Path, text: str) -> None:
     """Gives a file another text, whole or not at all."""
+    path = path.resolve()  # a link stays one
     made = _beside(path, text)
     made.chmod(path.stat().st_mode & 0o777)
     made.replace(path)
@@ -63,11 +64,23 @@ def exchange(path: Path, text: str) -> None:
 
 def _beside(path: Path, text: str) -> Path:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
         file.write(text)
     made = Path(name)
     made.chmod(0o666 & ~_umask())
     return made
+
+
+def _text(path: Path) -> str:
+    """The text of a file, with its ends of lines as they are."""
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotWrite(f"{path}: cannot be read: {error}") from error
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _umask() -> int:
@@ -133,7 +146,7 @@ def _configure(root: Path, package: str) -> Step:
         return Step("kept", path)
     missing = {name: value for name, value in wanted.items() if name not in options}
     if path.suffix == ".ini" and path.name in ("pytest.ini", ".pytest.ini"):
-        exchange(path, _with_lines(path.read_text(), [f"{name} = {v}" for name, v in missing.items()]))
+        exchange(path, _with_lines(_text(path), [f"{name} = {v}" for name, v in missing.items()]))
         return Step("added to", path)
     quote = '"' if path.suffix == ".toml" else ""
     by_hand = "\n".join(f"{name} = {quote}{value}{quote}" for name, value in missing.items())
@@ -143,8 +156,9 @@ def _configure(root: Path, package: str) -> Step:
 def _with_lines(text: str, lines: list[str]) -> str:
     """An ini file's text with lines right below the head of its section [pytest]."""
     before, head, after = re.split(r"(?m)^(\[pytest\][^\n]*\n?)", text, maxsplit=1)
-    head = head if head.endswith("\n") else f"{head}\n"
-    return "".join([before, head, *(f"{line}\n" for line in lines), after])
+    end = _newline(text)
+    head = head if head.endswith("\n") else f"{head}{end}"
+    return "".join([before, head, *(f"{line}{end}" for line in lines), after])
 
 
 # A kernel
@@ -168,7 +182,7 @@ def add_kernel(start: Path, name: str) -> list[Step]:
     family = f"{module}.{name}" if listing.name == "__init__.py" else name
     by_hand = f"its SPEC has to get into {listing.name}: from {family} import SPEC"
     step = None
-    if listing.name == "__init__.py" and (text := _listed(listing.read_text(), name)) is not None:
+    if listing.name == "__init__.py" and (text := _listed(_text(listing), name)) is not None:
         step = Step("added to", listing)
     written = _created(path, template("kernel.py.txt").replace("KERNEL_NAME", name))
     if written.what == "kept":
@@ -232,14 +246,14 @@ def _names(listing: ast.Tuple | ast.List) -> list[str] | None:
 
 
 def _inserted(text: str, value: ast.Tuple | ast.List, name: str) -> str:
-    lines = text.splitlines(keepends=True)
+    lines, newline = text.splitlines(keepends=True), _newline(text)
     last, end = value.end_lineno, value.end_col_offset
     assert last is not None and end is not None
     if not value.elts:
         row = lines[value.lineno - 1].encode()
         head, tail = row[: value.col_offset], lines[last - 1].encode()[end:]
         left, right = (b"(", b")") if isinstance(value, ast.Tuple) else (b"[", b"]")
-        middle = left + f'\n    "{name}",\n'.encode() + right
+        middle = left + f'{newline}    "{name}",{newline}'.encode() + right
         lines[value.lineno - 1 : last] = [(head + middle + tail).decode()]
         return "".join(lines)
     element = value.elts[-1]
@@ -252,5 +266,5 @@ def _inserted(text: str, value: ast.Tuple | ast.List, name: str) -> str:
     if not row[column:].lstrip().startswith(b","):
         lines[at - 1] = (row[:column] + b"," + row[column:]).decode()
     indent = " " * element.col_offset
-    lines.insert(at, f'{indent}"{name}",\n')
+    lines.insert(at, f'{indent}"{name}",{newline}')
     return "".join(lines)

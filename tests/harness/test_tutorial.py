@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kernels
 from tilecheck import environment
 from tilecheck.cli import main
 from tilecheck.latency import bench
@@ -100,9 +101,13 @@ def test_blocks_for_a_gpu_run_with_a_stopwatch_of_the_test(
     assert re.search(r"2(\.0|000\.0|\.000) [um]s", capfd.readouterr().out)
 
 
-def commands() -> list[str]:
+def commands(gpu: bool = False) -> list[str]:
     lines = (
-        line for section in PAGE.sections for block in section.blocks for line in block.text.splitlines()
+        line
+        for section in PAGE.sections
+        for block in section.blocks
+        if block.gpu == gpu
+        for line in block.text.splitlines()
     )
     return [line for line in lines if line.startswith(("tilecheck ", "pytest ")) and line not in BY_OTHERS]
 
@@ -112,6 +117,17 @@ def commands() -> list[str]:
 def test_commands_of_the_page(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(command)[1:]) == 0
     assert capfd.readouterr().out
+
+
+def test_commands_for_a_gpu_are_spelt_right(capfd: pytest.CaptureFixture[str]) -> None:
+    assert commands(gpu=True)
+    for command in commands(gpu=True):
+        _, name, kernel, *options = shlex.split(command)
+        assert main([name, "--help"]) == 0
+        shown = capfd.readouterr().out
+        assert {word for word in options if word.startswith("--")} <= set(re.findall(r"--[a-z-]+", shown))
+        (spec,) = [spec for spec in kernels.SPECS if spec.name == kernel]
+        spec.case(options[options.index("--case") + 1])
 
 
 def test_calls_of_pytest_on_the_page_select_tests() -> None:

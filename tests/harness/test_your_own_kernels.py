@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,21 @@ def test_what_is_there_is_never_written_over(repository: Path) -> None:
     lines = "[pytest]\npythonpath = .\ntilecheck_specs = specs\n"
     assert after["pytest.ini"] == there["pytest.ini"].replace("[pytest]\n", lines)
     assert {name: after[name] for name in list(there)[1:]} == {n: there[n] for n in list(there)[1:]}
+
+
+def test_ends_of_lines_and_links_stay_as_they_are(repository: Path, tmp_path_factory: Any) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "shared.ini"
+    elsewhere.write_bytes(b"[pytest]\r\naddopts = -q\r\n")
+    (repository / "pytest.ini").symlink_to(elsewhere)
+    (repository / "specs").mkdir()
+    (repository / "specs/__init__.py").write_bytes(b'FAMILIES = (\r\n    "a",\r\n)\r\n')
+    assert main(["init"]) == 0
+    assert main(["new", "fresh"]) == 0
+    assert (repository / "pytest.ini").is_symlink()
+    lines = b"[pytest]\r\npythonpath = .\r\ntilecheck_specs = specs\r\naddopts = -q\r\n"
+    assert elsewhere.read_bytes() == lines
+    listing = b'FAMILIES = (\r\n    "a",\r\n    "fresh",\r\n)\r\n'
+    assert (repository / "specs/__init__.py").read_bytes() == listing
 
 
 @pytest.mark.parametrize(

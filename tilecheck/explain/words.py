@@ -135,6 +135,8 @@ def _shared(layout: Layout, sources: Sources) -> str:
     if not dynamic and not static:
         return "none"
     parts = f"{dynamic} bytes" + (f", and {static} static" if static else "")
+    if not tiles:
+        return f"{parts}; no tile is in it: what threads exchange, as in reductions, takes it"
     return f"{parts}; one of each tile is {tiles} bytes, stages and what shares its place make the difference"
 
 
