@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,9 @@ from tilecheck.project import Project
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
+
+KERNELS = "kernel-cache"
+"""What TileLang compiles tonight; a folder of the night's."""
 
 SIMULATED = "simulator"
 
@@ -67,6 +71,9 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
         except KeyboardInterrupt:
             interrupted = True
             say("interrupted")
+        finally:
+            for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
+                shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
     code = INTERRUPTED if interrupted else exit_code(ended)
     night, notes = _night(choice, project, guarded, begun, ended, code)
     told = _told(choice, project, history, night, ended, notes)
@@ -117,11 +124,10 @@ def _read_guard(choice: Choice) -> _Guarded:
 
 
 def _lock(uuid: str) -> FileLock:
+    """Taken by one night at a time; entering it raises Timeout for the second."""
     folder = cache_folder().parent / "gpus"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f"{uuid}.lock", timeout=0)
-    lock.acquire()
-    return lock
+    return FileLock(folder / f"{uuid}.lock", timeout=0)
 
 
 def _stages(
@@ -161,7 +167,7 @@ def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str])
 
 def _variables(choice: Choice) -> dict[str, str]:
     """Of each stage: its kernels are compiled tonight."""
-    return {**variables_of(), "TILELANG_CACHE_DIR": str(choice.out / "kernel-cache"), "PYTHONUNBUFFERED": "1"}
+    return {**variables_of(), "TILELANG_CACHE_DIR": str(choice.out / KERNELS), "PYTHONUNBUFFERED": "1"}
 
 
 def _has_report(python: str, root: Path, variables: Mapping[str, str]) -> bool:

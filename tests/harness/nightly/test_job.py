@@ -30,6 +30,8 @@ scenario = json.load(open(os.path.join(folder, "scenario.json")))
 with open(os.path.join(folder, "calls"), "a") as calls:
     calls.write(json.dumps([words, os.environ.get("TILELANG_CACHE_DIR")]) + "\n")
 
+os.makedirs(os.environ["TILELANG_CACHE_DIR"], exist_ok=True)
+
 def option(name):
     return next((word.partition("=")[2] for word in words if word.startswith(name + "=")), None)
 
@@ -149,6 +151,7 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) ->
     stage.night(choice={"arguments": ("-k", "softmax"), "newest": "0.1.16", "index": "https://example.org"})
     commands = [words for words, _ in stage.calls() if "--help" not in words]
     assert {cache for _, cache in stage.calls()} == {str(stage.out / "kernel-cache")}
+    assert not (stage.out / "kernel-cache").exists()  # made by the fake, and no later night's
     names = [
         "guard",
         "doctor",
@@ -168,6 +171,8 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) ->
     for name in ("latency", "correctness", "schedules", "sanitizer"):
         assert {"--tilecheck-seed=7", "--tilecheck-require-gpu", "-k", "softmax"} <= set(by_name[name])
         assert f"--tilecheck-report={stage.out / name / 'report'}" in by_name[name]
+    for name in ("correctness", "schedules", "sanitizer", "codegen"):
+        assert by_name[name][by_name[name].index("-n") + 1] == "auto"
     assert "--ignore-glob=*/test_schedules.py" in by_name["correctness"]
     assert "tests/test_schedules.py" in by_name["schedules"]
     assert by_name["facts"][-2:] == ["--case", "one"] and "sm_90a" in by_name["facts"]
