@@ -21,11 +21,11 @@ from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
 from tilecheck.nightly.night import Failure, Night, Time
 from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
-from tilecheck.nightly.results import Rows, read_junit, read_times
+from tilecheck.nightly.results import Junit, Rows, read_junit, read_times
 from tilecheck.nightly.stages import Ended, Stage, run_stage
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
-from tilecheck.nightly.words import Told, lines, markdown
+from tilecheck.nightly.words import Told, beside, lines, markdown
 from tilecheck.project import Project
 from tilecheck.versions import cache_folder, variables_of
 
@@ -222,13 +222,11 @@ def _terminated_is_interrupted() -> Iterator[None]:
 def _night(
     choice: Choice, project: Project, guarded: _Guarded, begun: str, ended: Sequence[Ended], code: int
 ) -> tuple[Night, list[str]]:
-    rows = Rows({spec.test_id(c): (spec.name, c.id) for spec in project.specs() for c in spec.cases})
     states = {each.name: each.state for each in ended}
     notes: list[str] = []
     failures: list[Failure] = []
     for name in TESTED:
-        junit = choice.folder(name) / "junit.xml"
-        tested = read_junit(junit, name, project.root, rows, choice.seed)
+        tested = _tested(choice, project, name)
         if tested is not None:
             failures += tested.failures
         elif states.get(name) in ("failed", "broken", "hung"):
@@ -253,6 +251,12 @@ def _night(
         times=times,
     )
     return night, notes
+
+
+def _tested(choice: Choice, project: Project, name: str) -> Junit | None:
+    """What pytest left of a stage."""
+    rows = Rows({spec.test_id(c): (spec.name, c.id) for spec in project.specs() for c in spec.cases})
+    return read_junit(choice.folder(name) / "junit.xml", name, project.root, rows, choice.seed)
 
 
 def commit_of(root: Path) -> tuple[str, bool]:
@@ -297,6 +301,7 @@ def _told(
         ended=ended,
         findings=findings,
         upgrade=found,
+        beside=beside(_tested(choice, project, "correctness"), _tested(choice, project, "newest")),
         drifting=drift_lines(drifts(series(nights)), drifts(ratios), ratios),
         nights=len(past.nights),
         notes=notes,

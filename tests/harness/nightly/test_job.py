@@ -52,6 +52,7 @@ elif words[1] == "tilecheck.nightly.upgrade":
     name, out = "newest", words[3]
     if "upgrade" in scenario:
         write(os.path.join(out, "newest.json"), json.dumps(scenario["upgrade"]))
+        junit = os.path.join(out, "junit.xml")
 elif words[1] == "tilecheck":
     name = {"doctor": "doctor", "facts": "facts", "report": "report"}[words[2]]
     if name == "report":
@@ -67,7 +68,8 @@ def case(test, bad):
     return '<testcase classname="tests.test_x" name="test_output[%s]">%s</testcase>' % (test, inside)
 
 play = scenario.get(name, {})
-if name not in ("guard", "newest", "doctor", "facts", "report") and not play.get("silent"):
+without = name in ("guard", "newest", "doctor", "facts", "report") and "tests" not in play
+if not without and not play.get("silent"):
     tests = "".join(case(t, bad) for t, bad in play.get("tests", {"softmax-one": ""}).items())
     write(junit, "<testsuites><testsuite>%s</testsuite></testsuites>" % tests)
     if name == "latency" and "run" in play:
@@ -334,6 +336,20 @@ def test_newest_tilelang_is_told_and_turns_nothing_red_unless_asked(stage: Stage
     assert "0.1.15 -> 0.1.16: breaks kernels and slows 1 of 2 rows and makes code worse" in text
     assert "(does not turn the night red)" in text
     assert stage.night(newest={"code": 1}, upgrade=UPGRADE, choice={"newest_gates": True})[0] == 17
+
+
+def test_tests_under_both_are_set_side_by_side(stage: Stage) -> None:
+    both, one = {"softmax-one": "softmax is wrong"}, {"softmax-one": "softmax is wrong", "other": "boom"}
+    code, _ = stage.night(
+        correctness={"code": 1, "tests": {**both, "other": ""}},
+        newest={"code": 1, "tests": one},
+        upgrade=UPGRADE,
+    )
+    assert code == 13
+    text = "\n".join(stage.said)
+    assert "correctness tests: pinned 1 of 2 failed, newest 2 of 2 failed" in text
+    assert "fails under the newest alone: tests.test_x::test_output[other]: boom" in text
+    assert "under the pinned alone" not in text
 
 
 def test_drift_that_no_night_catches_is_told(stage: Stage) -> None:
