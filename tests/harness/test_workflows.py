@@ -1,6 +1,8 @@
 """The workflows of CI: what must never be otherwise, whatever else changes in them."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +124,40 @@ def test_scripts_that_workflows_call_are_there() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(r"^workflows: ", makefile, re.MULTILINE)
     assert "workflows" in (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "ran"),
+    [
+        (
+            ["--gpu", "NVIDIA H200"],
+            ["make --no-print-directory install", ".venv -m tilecheck nightly --gpu NVIDIA H200"],
+        ),
+        (["--installed", "--only", "codegen"], ["python3 -m tilecheck nightly --only codegen"]),
+    ],
+)
+@pytest.mark.parametrize("code", [0, 13])
+def test_nightly_script_installs_and_hands_on_options_and_exit_code(
+    tmp_path: Path, given: list[str], ran: list[str], code: int
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "nightly", tmp_path / ".ci")
+    for name, says, ends in (
+        ("bin/make", "make", 0),
+        ("bin/python3", "python3", code),
+        (".venv/bin/python", ".venv", code),
+    ):
+        program = tmp_path / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "{says} $*"; cat; exit {ends}\n')
+        program.chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [str(tmp_path / ".ci" / "nightly"), *given],
+        cwd="/",
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (code, ran)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +21,18 @@ from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
 from tilecheck.nightly.night import Failure, Night, Time
 from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
-from tilecheck.nightly.results import Rows, read_junit, read_times
+from tilecheck.nightly.results import Junit, Rows, read_junit, read_times
 from tilecheck.nightly.stages import Ended, Stage, run_stage
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
-from tilecheck.nightly.words import Told, lines, markdown
+from tilecheck.nightly.words import Told, beside, lines, markdown
 from tilecheck.project import Project
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
+
+KERNELS = "kernel-cache"
+"""What TileLang compiles tonight; a folder of the night's."""
 
 SIMULATED = "simulator"
 
@@ -67,6 +71,9 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
         except KeyboardInterrupt:
             interrupted = True
             say("interrupted")
+        finally:
+            for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
+                shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
     code = INTERRUPTED if interrupted else exit_code(ended)
     night, notes = _night(choice, project, guarded, begun, ended, code)
     told = _told(choice, project, history, night, ended, notes)
@@ -117,11 +124,10 @@ def _read_guard(choice: Choice) -> _Guarded:
 
 
 def _lock(uuid: str) -> FileLock:
+    """Taken by one night at a time; entering it raises Timeout for the second."""
     folder = cache_folder().parent / "gpus"
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f"{uuid}.lock", timeout=0)
-    lock.acquire()
-    return lock
+    return FileLock(folder / f"{uuid}.lock", timeout=0)
 
 
 def _stages(
@@ -161,7 +167,7 @@ def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str])
 
 def _variables(choice: Choice) -> dict[str, str]:
     """Of each stage: its kernels are compiled tonight."""
-    return {**variables_of(), "TILELANG_CACHE_DIR": str(choice.out / "kernel-cache"), "PYTHONUNBUFFERED": "1"}
+    return {**variables_of(), "TILELANG_CACHE_DIR": str(choice.out / KERNELS), "PYTHONUNBUFFERED": "1"}
 
 
 def _has_report(python: str, root: Path, variables: Mapping[str, str]) -> bool:
@@ -216,13 +222,11 @@ def _terminated_is_interrupted() -> Iterator[None]:
 def _night(
     choice: Choice, project: Project, guarded: _Guarded, begun: str, ended: Sequence[Ended], code: int
 ) -> tuple[Night, list[str]]:
-    rows = Rows({spec.test_id(c): (spec.name, c.id) for spec in project.specs() for c in spec.cases})
     states = {each.name: each.state for each in ended}
     notes: list[str] = []
     failures: list[Failure] = []
     for name in TESTED:
-        junit = choice.folder(name) / "junit.xml"
-        tested = read_junit(junit, name, project.root, rows, choice.seed)
+        tested = _tested(choice, project, name)
         if tested is not None:
             failures += tested.failures
         elif states.get(name) in ("failed", "broken", "hung"):
@@ -247,6 +251,12 @@ def _night(
         times=times,
     )
     return night, notes
+
+
+def _tested(choice: Choice, project: Project, name: str) -> Junit | None:
+    """What pytest left of a stage."""
+    rows = Rows({spec.test_id(c): (spec.name, c.id) for spec in project.specs() for c in spec.cases})
+    return read_junit(choice.folder(name) / "junit.xml", name, project.root, rows, choice.seed)
 
 
 def commit_of(root: Path) -> tuple[str, bool]:
@@ -291,6 +301,7 @@ def _told(
         ended=ended,
         findings=findings,
         upgrade=found,
+        beside=beside(_tested(choice, project, "correctness"), _tested(choice, project, "newest")),
         drifting=drift_lines(drifts(series(nights)), drifts(ratios), ratios),
         nights=len(past.nights),
         notes=notes,

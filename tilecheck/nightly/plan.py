@@ -163,7 +163,16 @@ def _schedules(choice: Choice, root: Path, reports: bool) -> Stage:
 
 def _codegen(choice: Choice, project: Project, arch: str, reports: bool) -> Stage:
     folder = choice.folder("codegen")
-    test = (choice.python, "-m", "pytest", "-m", "codegen", f"--junit-xml={folder / 'junit.xml'}")
+    test = (
+        choice.python,
+        "-m",
+        "pytest",
+        "-m",
+        "codegen",
+        "-n",
+        "auto",
+        f"--junit-xml={folder / 'junit.xml'}",
+    )
     report = (f"--tilecheck-report={folder / 'report'}",) if reports else ()
     steps = [Step((*test, *report, *choice.arguments))]
     if arch:

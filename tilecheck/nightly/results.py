@@ -53,7 +53,7 @@ def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Jun
         text = bad[0].text or ""
         kernel, of_case = rows.find(test)
         repeat = _REPEAT.findall(text)
-        words = _first_line(bad[0].get("message") or text)
+        words = _telling_line(bad[0].get("message") or text)
         failures.append(
             Failure(
                 stage=stage,
@@ -80,10 +80,20 @@ def _node_id(case: ElementTree.Element, root: Path) -> str:
     return "::".join([classname, *name])
 
 
-def _first_line(text: str) -> str:
+def _telling_line(text: str) -> str:
+    """The first line of a message; of a wrong kernel the one that says in what, as its name is known."""
     lines = [line.removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "no message"
     # The exception's type, where pytest writes it, says less than what it says.
-    return re.sub(r"^(\w+(\.\w+)+|\w+Error): ", "", lines[0]) if lines else "no message"
+    first = re.sub(r"^(\w+(\.\w+)+|\w+Error): ", "", lines[0])
+    if " is wrong for " not in first:
+        return first
+    return next((line for line in lines[1:] if not line.startswith(_AROUND)), first)
+
+
+_AROUND = ("the case is there for", "repeat: ", "assert ")
+"""How lines begin that are there with every failure."""
 
 
 def read_times(path: Path) -> tuple[dict[str, Time], str]:

@@ -28,13 +28,16 @@ GRACE = 20.0
 LAST_WORDS = 160
 """Characters of a line that says why a stage is broken."""
 
-_NOT_ANSWERED = {
+_OF_PYTEST = {
     2: "interrupted, or wrong usage",
     3: "pytest failed inside",
     4: "pytest refused to run",
     5: "no tests were selected",
 }
-"""Exit codes of pytest and of our commands that are no answer."""
+"""Exit codes of pytest that are no answer."""
+
+_OF_COMMANDS = {2: "wrong usage or unusable input"}
+"""The same of our commands."""
 
 _SAYS_WHY = re.compile(
     r"^(ERROR: |error: |tilecheck( \w+)?: |guard: |E  |\w*pytest: error: |__main__\.py: error: |\w*Error\b)"
@@ -134,7 +137,7 @@ def _judge(step: Step, code: int, log: Path, start: int) -> tuple[State, str]:
     if code < 0:
         with suppress(ValueError):
             return "broken", f"{_short(step.command)} died of {signal.Signals(-code).name}"
-    known = _NOT_ANSWERED.get(code, f"exit code {code}")
+    known = (_OF_PYTEST if "pytest" in step.command else _OF_COMMANDS).get(code, f"exit code {code}")
     return "broken", f"{known}: {last}" if last else known
 
 

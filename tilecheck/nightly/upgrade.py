@@ -23,7 +23,7 @@ from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
 from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
 
-RESULT = "newest.json"
+RESULT, KERNELS = "newest.json", "kernel-cache"
 
 SHARES = {"correctness": 0.5, "latency": 0.6, "codegen": 1.0}
 """Of the time that is left, what each part may take."""
@@ -94,7 +94,7 @@ def main(arguments: argparse.Namespace) -> int:
         simulate=arguments.simulate,
         arguments=tuple(shlex.split(arguments.arguments)),
     )
-    variables = {**variables_of(), "TILELANG_CACHE_DIR": str(folder / "cache")}
+    variables = {**variables_of(), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
     for stage in stages(choice, str(environment.python), found, pinned, arguments.arch, folder):
         left = arguments.seconds - (time.monotonic() - begun) - 30  # to be through before the stage is ended
         limit = max(1.0, left * SHARES[stage.name])

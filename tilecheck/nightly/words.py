@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tilecheck.latency.gate import seconds
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
 from tilecheck.nightly.night import Night
+from tilecheck.nightly.results import Junit
 from tilecheck.nightly.stages import Ended
 from tilecheck.nightly.triage import Finding
 from tilecheck.nightly.upgrade import Upgrade
@@ -20,6 +21,7 @@ SHOWN = 30
 class Told:
     """All that a night has to tell.
 
+    beside: lines on the correctness tests under the newest TileLang, beside those under the pinned one.
     drifting: lines on rows that slowly become slower.  nights: before this one.
     notes: lines on what could not be read or written.
     """
@@ -28,6 +30,7 @@ class Told:
     ended: Sequence[Ended]
     findings: Sequence[Finding]
     upgrade: Upgrade | None
+    beside: Sequence[str]
     drifting: Sequence[str]
     nights: int
     notes: Sequence[str]
@@ -75,7 +78,10 @@ def lines(told: Told) -> list[str]:
 
 
 def _sections(told: Told) -> list[tuple[str, list[str]]]:
-    sections = [("TileLang, pinned and newest", upgrade_lines(told.upgrade))] if told.upgrade else []
+    sections = []
+    if told.upgrade:
+        both = [*upgrade_lines(told.upgrade), *told.beside]
+        sections.append(("TileLang, pinned and newest", both))
     if told.drifting:
         sections.append(("slow drift", list(told.drifting)))
     notes = list(told.notes)
@@ -104,6 +110,29 @@ def upgrade_lines(upgrade: Upgrade) -> list[str]:
     for row in upgrade.of("not compared"):
         found.append(f"{row['row']}: not compared: {row.get('reason', '')}")
     return [*found, upgrade_verdict(upgrade)]
+
+
+def beside(pinned: Junit | None, newest: Junit | None) -> list[str]:
+    """The tests under both: how many fail, and those that fail under one alone."""
+    if newest is None:
+        return []
+    sides = {"pinned": pinned, "newest": newest}
+    counts = [
+        f"{name} {each.counts['failed']} of {sum(each.counts.values())} failed"
+        if each
+        else f"{name} not tested"
+        for name, each in sides.items()
+    ]
+    found = [f"correctness tests: {', '.join(counts)}"]
+    if pinned is None:
+        return found
+    ours, theirs = ({f.test: f for f in each.failures} for each in (pinned, newest))
+    for name, failing, other in (("newest", theirs, ours), ("pinned", ours, theirs)):
+        alone = [failure for test, failure in failing.items() if test not in other]
+        found += [f"fails under the {name} alone: {f.test}: {f.words}" for f in alone[:SHOWN]]
+        if len(alone) > SHOWN:
+            found.append(f"and {len(alone) - SHOWN} more under the {name} alone")
+    return found
 
 
 def upgrade_verdict(upgrade: Upgrade) -> str:

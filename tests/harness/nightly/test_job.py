@@ -30,6 +30,8 @@ scenario = json.load(open(os.path.join(folder, "scenario.json")))
 with open(os.path.join(folder, "calls"), "a") as calls:
     calls.write(json.dumps([words, os.environ.get("TILELANG_CACHE_DIR")]) + "\n")
 
+os.makedirs(os.environ["TILELANG_CACHE_DIR"], exist_ok=True)
+
 def option(name):
     return next((word.partition("=")[2] for word in words if word.startswith(name + "=")), None)
 
@@ -50,6 +52,7 @@ elif words[1] == "tilecheck.nightly.upgrade":
     name, out = "newest", words[3]
     if "upgrade" in scenario:
         write(os.path.join(out, "newest.json"), json.dumps(scenario["upgrade"]))
+        junit = os.path.join(out, "junit.xml")
 elif words[1] == "tilecheck":
     name = {"doctor": "doctor", "facts": "facts", "report": "report"}[words[2]]
     if name == "report":
@@ -65,7 +68,8 @@ def case(test, bad):
     return '<testcase classname="tests.test_x" name="test_output[%s]">%s</testcase>' % (test, inside)
 
 play = scenario.get(name, {})
-if name not in ("guard", "newest", "doctor", "facts", "report") and not play.get("silent"):
+without = name in ("guard", "newest", "doctor", "facts", "report") and "tests" not in play
+if not without and not play.get("silent"):
     tests = "".join(case(t, bad) for t, bad in play.get("tests", {"softmax-one": ""}).items())
     write(junit, "<testsuites><testsuite>%s</testsuite></testsuites>" % tests)
     if name == "latency" and "run" in play:
@@ -149,6 +153,7 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) ->
     stage.night(choice={"arguments": ("-k", "softmax"), "newest": "0.1.16", "index": "https://example.org"})
     commands = [words for words, _ in stage.calls() if "--help" not in words]
     assert {cache for _, cache in stage.calls()} == {str(stage.out / "kernel-cache")}
+    assert not (stage.out / "kernel-cache").exists()  # made by the fake, and no later night's
     names = [
         "guard",
         "doctor",
@@ -168,6 +173,8 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) ->
     for name in ("latency", "correctness", "schedules", "sanitizer"):
         assert {"--tilecheck-seed=7", "--tilecheck-require-gpu", "-k", "softmax"} <= set(by_name[name])
         assert f"--tilecheck-report={stage.out / name / 'report'}" in by_name[name]
+    for name in ("correctness", "schedules", "sanitizer", "codegen"):
+        assert by_name[name][by_name[name].index("-n") + 1] == "auto"
     assert "--ignore-glob=*/test_schedules.py" in by_name["correctness"]
     assert "tests/test_schedules.py" in by_name["schedules"]
     assert by_name["facts"][-2:] == ["--case", "one"] and "sm_90a" in by_name["facts"]
@@ -329,6 +336,20 @@ def test_newest_tilelang_is_told_and_turns_nothing_red_unless_asked(stage: Stage
     assert "0.1.15 -> 0.1.16: breaks kernels and slows 1 of 2 rows and makes code worse" in text
     assert "(does not turn the night red)" in text
     assert stage.night(newest={"code": 1}, upgrade=UPGRADE, choice={"newest_gates": True})[0] == 17
+
+
+def test_tests_under_both_are_set_side_by_side(stage: Stage) -> None:
+    both, one = {"softmax-one": "softmax is wrong"}, {"softmax-one": "softmax is wrong", "other": "boom"}
+    code, _ = stage.night(
+        correctness={"code": 1, "tests": {**both, "other": ""}},
+        newest={"code": 1, "tests": one},
+        upgrade=UPGRADE,
+    )
+    assert code == 13
+    text = "\n".join(stage.said)
+    assert "correctness tests: pinned 1 of 2 failed, newest 2 of 2 failed" in text
+    assert "fails under the newest alone: tests.test_x::test_output[other]: boom" in text
+    assert "under the pinned alone" not in text
 
 
 def test_drift_that_no_night_catches_is_told(stage: Stage) -> None:

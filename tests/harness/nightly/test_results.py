@@ -37,7 +37,8 @@ import pytest
 
 @pytest.mark.parametrize("row", ["softmax-one", "softmax-one-more"])
 def test_output(row):
-    message = "softmax is wrong for one\\nrepeat: pytest \\"x[softmax-one]\\" --seed=7"
+    message = "softmax is wrong for one (N=8)\\nthe case is there for: a tail\\nY: 3 of 8 elements wrong"
+    message += "\\nrepeat: pytest \\"x[softmax-one]\\" --seed=7"
     assert row != "softmax-one", message
 
 class TestClass:
@@ -73,7 +74,7 @@ def test_failures_of_a_real_run(pytester: pytest.Pytester) -> None:
     wrong, harness, error = found.failures
     assert (wrong.kernel, wrong.case, wrong.stage) == ("softmax", "one", "correctness")
     assert wrong.test == "checks/test_softmax.py::test_output[softmax-one]"
-    assert wrong.words == "softmax is wrong for one"
+    assert wrong.words == "Y: 3 of 8 elements wrong"
     assert wrong.repeat == 'pytest "x[softmax-one]" --seed=7'
     assert harness.test == "checks/test_softmax.py::TestClass::test_harness"
     assert harness.repeat == 'pytest "checks/test_softmax.py::TestClass::test_harness" --tilecheck-seed=7'

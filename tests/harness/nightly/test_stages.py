@@ -13,8 +13,8 @@ from tilecheck.versions import variables_of
 VARIABLES = variables_of()
 
 
-def python(code: str, **given: object) -> Step:
-    return Step((sys.executable, "-c", code), **given)  # type: ignore[arg-type]
+def python(code: str, *words: str, **given: object) -> Step:
+    return Step((sys.executable, "-c", code, *words), **given)  # type: ignore[arg-type]
 
 
 def ran(tmp_path: Path, *steps: Step, seconds: float = 60, grace: float = 0.2) -> Ended:
@@ -35,15 +35,21 @@ def test_passed(tmp_path: Path) -> None:
             "failed",
             "2 rows are worse",
         ),
-        ("print('ERROR: usage'); raise SystemExit(4)", "broken", "pytest refused to run: ERROR: usage"),
-        ("raise SystemExit(5)", "broken", "no tests were selected"),
+        (
+            "print('ERROR: usage'); raise SystemExit(4) # of pytest",
+            "broken",
+            "pytest refused to run: ERROR: usage",
+        ),
+        ("raise SystemExit(5) # of pytest", "broken", "no tests were selected"),
+        ("raise SystemExit(2)", "broken", "wrong usage or unusable input"),
+        ("print('fell back'); raise SystemExit(3)", "broken", "exit code 3: fell back"),
         ("import os; os.abort()", "broken", "died of SIGABRT"),
         ("raise ValueError('no such GPU')", "broken", "crashed: ValueError: no such GPU"),
         ("raise SystemExit(77)", "broken", "exit code 77"),
     ],
 )
 def test_other_ends(tmp_path: Path, code: str, state: str, words: str) -> None:
-    ended = ran(tmp_path, python(code))
+    ended = ran(tmp_path, python(code, *(["pytest"] if code.endswith("of pytest") else [])))
     assert (ended.state, ended.green) == (state, False)
     assert words in ended.words
 
@@ -72,7 +78,7 @@ def test_failure_does_not_stop_the_next_step_unless_it_should(tmp_path: Path) ->
 
 def test_broken_step_is_worse_than_a_failed_one(tmp_path: Path) -> None:
     ended = ran(tmp_path, python("raise SystemExit(1)"), python("raise SystemExit(4)"))
-    assert ended.state == "broken" and ended.words.startswith("pytest refused")
+    assert ended.state == "broken" and ended.words.startswith("exit code 4")
 
 
 def test_further_codes_may_be_answers(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_both_are_set_side_by_side(monkeypatch: pytest.MonkeyPatch, folder: Path
     assert {"--tilecheck-seed=7", "--tilecheck-require-gpu"} <= set(correctness)
     assert latency[2:6] == ("tilecheck", "ab", "installed", "tilelang==0.1.16")  # in turn, on one GPU
     assert codegen[2:] == ("tilecheck", "diff-codegen", "0.1.15", "0.1.16", "--arch", "sm_90a")
-    assert played.variables["TILELANG_CACHE_DIR"] == str(folder / "cache")
+    assert played.variables["TILELANG_CACHE_DIR"] == str(folder / "kernel-cache")
     assert result.codegen == "2 rows: 1 worse, 1 same. Not safe."
     assert result.of("slower") == [ROW]
     assert upgrade_verdict(result) == "0.1.15 -> 0.1.16: slows 1 of 1 rows and makes code worse"
