@@ -98,7 +98,7 @@ FACTS: dict[str, Any] = {
 }
 VERSIONS = {"nvcc": "13.0.88", "tilelang": "0.1.15"}
 NEWER = {"nvcc": "13.1.80", "tilelang": "0.1.15"}
-MODULE = Path(__file__).parents[1] / "test_codegen.py"
+MODULE = Path(__file__).parents[2] / "test_codegen.py"
 ROWS = {
     "sm_80": ["matmul-large-sm_80", "matmul-small-sm_80"],
     "sm_90a": ["matmul-large-sm_90a", "matmul-small-sm_90a"],

@@ -17,9 +17,10 @@ import tilecheck
 from tests.harness.report import preload
 
 # pytester drops the modules that only its runs import; see tests/harness/test_plugin.py.
-from tilecheck import bench, conformance, environment, launch, precompile  # noqa: F401
+from tilecheck import conformance, environment, launch, precompile  # noqa: F401
 from tilecheck.arches import ARCHES
 from tilecheck.environment import Machine
+from tilecheck.latency import bench
 from tilecheck.latency.baselines import read_run, write_next
 from tilecheck.latency.promotion import merge, objections
 from tilecheck.latency.timing import Samples, TimingError
@@ -171,6 +172,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gpu: FakeGpu) -> pytest.Pytester:
     """A repository with three rows of latency, on an H200."""
     monkeypatch.setenv("PYTHONPATH", str(Path(tilecheck.__file__).parents[1]), prepend=os.pathsep)
+    # By which pytest-benchmark would take a run within a worker for one of the worker's.
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makefile(".ini", pytest=INI)
     pytester.makeconftest(CONFTEST)
