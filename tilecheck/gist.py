@@ -16,3 +16,13 @@ def telling_line(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line) and not _SAYS_NOTHING.fullmatch(line)]
     return (telling or lines or ["no message"])[0]
+
+
+_AROUND = ("the case is there for", "schedule: ", "repeat: ")
+"""How lines of a Mismatch begin that do not say what is wrong."""
+
+
+def wrong_line(message: str) -> str:
+    """The line of a `conformance.Mismatch` that says what is wrong; its first line names kernel and case."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return next((line for line in lines[1:] if not line.startswith(_AROUND)), (lines or ["no message"])[0])

@@ -110,12 +110,13 @@ def _checked(spec: Any, case: Any, question: Question) -> Reply:
     from tilecheck.arches import arch
     from tilecheck.conformance import Mismatch, check
     from tilecheck.device import Simulator
+    from tilecheck.gist import wrong_line
 
     if question.device == "simulator":
         try:
             check(spec, case, Simulator(arch(question.arch)), seed=question.seed)
         except Mismatch as error:
-            return Reply("wrong", _second_line(str(error)))
+            return Reply("wrong", wrong_line(str(error)))
         return Reply("right")
 
     from tilecheck.launch import Cuda, LaunchError
@@ -123,15 +124,8 @@ def _checked(spec: Any, case: Any, question: Question) -> Reply:
     try:
         check(spec, case, Cuda(), seed=question.seed)
     except (Mismatch, LaunchError) as error:
-        return Reply("wrong", _second_line(str(error)))
+        return Reply("wrong", wrong_line(str(error)))
     return Reply("right")
-
-
-def _second_line(message: str) -> str:
-    """What is wrong: the lines before say of which kernel, and why its case is there."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    telling = [line for line in lines[1:] if not line.startswith("the case is there for")]
-    return (telling or lines or ["no message"])[0]
 
 
 def _facts(spec: Any, case: Any, question: Question) -> Reply:

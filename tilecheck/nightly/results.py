@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilecheck.gist import wrong_line
 from tilecheck.latency.baselines import BaselineError, read_run
 from tilecheck.nightly.night import Failure, Time
 
@@ -87,13 +88,7 @@ def _telling_line(text: str) -> str:
         return "no message"
     # The exception's type, where pytest writes it, says less than what it says.
     first = re.sub(r"^(\w+(\.\w+)+|\w+Error): ", "", lines[0])
-    if " is wrong for " not in first:
-        return first
-    return next((line for line in lines[1:] if not line.startswith(_AROUND)), first)
-
-
-_AROUND = ("the case is there for", "repeat: ", "assert ")
-"""How lines begin that are there with every failure."""
+    return wrong_line("\n".join(lines)) if " is wrong for " in first else first
 
 
 def read_times(path: Path) -> tuple[dict[str, Time], str]:
