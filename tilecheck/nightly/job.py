@@ -22,7 +22,7 @@ from tilecheck.nightly.history import History, Past, series, trends
 from tilecheck.nightly.night import Failure, Night, Time
 from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
 from tilecheck.nightly.results import Junit, Rows, read_junit, read_times
-from tilecheck.nightly.stages import Ended, Stage, run_stage
+from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown
@@ -43,12 +43,13 @@ Say = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class _Guarded:
-    """What the guard found.  uuids: of the GPUs."""
+    """What the guard found.  uuids: of the GPUs.  objections: why they are not to be used."""
 
     gpu: str
     arch: str
     toolchain: Mapping[str, str]
     uuids: tuple[str, ...] = ()
+    objections: tuple[str, ...] = ()
 
 
 def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
@@ -97,6 +98,8 @@ def _guard(choice: Choice, root: Path, say: Say, locks: ExitStack) -> tuple[list
         return [], _Guarded(choice.gpu or "no-gpu", "", _toolchain(choice.python, root))
     ended = run_stage(plan.guard(choice), choice.out / "logs", root, _variables(choice))
     found = _read_guard(choice)
+    if ended.state == "failed" and found.objections:
+        ended = dataclasses.replace(ended, words="; ".join(found.objections))
     if ended.state == "passed" and not found.uuids:
         ended = dataclasses.replace(ended, state="broken", words="it left no word of what it found")
     if ended.state == "passed":
@@ -118,6 +121,7 @@ def _read_guard(choice: Choice) -> _Guarded:
             arch=str(found["arch"]),
             toolchain={str(name): str(version) for name, version in found["toolchain"].items()},
             uuids=tuple(str(gpu["uuid"]) for gpu in gpus),
+            objections=tuple(map(str, found["objections"])),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return _Guarded(choice.gpu, "", {})
@@ -146,7 +150,8 @@ def _stages(
         elif stage.name == "report" and not reports:
             yield Ended(stage.name, "broken", 0.0, "pytest has no option --tilecheck-report here")
         elif stage.name == "report" and not plan.report(choice).steps:
-            yield Ended(stage.name, "broken", 0.0, "no stage has left a report")
+            state: State = "skipped" if refused else "broken"
+            yield Ended(stage.name, state, 0.0, "no stage has left a report")
         else:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
             now = plan.report(choice) if stage.name == "report" else stage

@@ -45,7 +45,8 @@ if words[:3] == ["-m", "pytest", "--help"]:
 if words[1] == "tilecheck.nightly.guard":
     name, out = "guard", words[3]
     found = {"gpus": [{"uuid": "GPU-1", "name": "NVIDIA H200"}], "arch": "sm_90a",
-             "toolchain": scenario.get("toolchain", {"tilelang": "0.1.15"})}
+             "toolchain": scenario.get("toolchain", {"tilelang": "0.1.15"}),
+             "objections": scenario.get("objections", [])}
     if scenario.get("guard") != {"code": 9}:
         write(out, json.dumps(found))
 elif words[1] == "tilecheck.nightly.upgrade":
@@ -240,7 +241,7 @@ def test_hanging_stage(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("guard", "state", "code"),
     [
-        ({"code": 1, "say": "guard: GPU 0: is not alone: processes 17 use it"}, "failed", 10),
+        ({"code": 1, "say": "guard: and all that it read"}, "failed", 10),
         ({"code": 9}, "broken", 20),
         ({"hang": True}, "hung", 30),
     ],
@@ -248,12 +249,19 @@ def test_hanging_stage(stage: Stage) -> None:
 def test_guard_that_does_not_say_yes_lets_nothing_onto_the_gpu(
     stage: Stage, guard: dict[str, Any], state: str, code: int
 ) -> None:
-    found, night = stage.night(guard=guard, choice={"limits": {"guard": 3.0}})
+    objections = ["GPU 0: is not alone: processes 17 use it", "GPU 0: is at 71 °C"]
+    found, night = stage.night(guard=guard, objections=objections, choice={"limits": {"guard": 3.0}})
     assert found == code
     without_gpu = {"guard": state, "codegen": "passed", "report": "passed"}
     assert states(night) == {**dict.fromkeys(LIMITS, "refused"), **without_gpu}
     if state == "failed":
-        assert "is not alone: processes 17 use it" in stage.said[-1]
+        assert f"guard failed: {'; '.join(objections)} (exit code 10)" in stage.said[-1]
+
+
+def test_nothing_runs_on_a_gpu_that_is_refused_and_so_there_is_no_report(stage: Stage) -> None:
+    code, night = stage.night(guard={"code": 1}, choice={"stages": ("guard", "latency", "report")})
+    assert code == 10
+    assert states(night) == {"guard": "failed", "latency": "refused", "report": "skipped"}
 
 
 def test_corrupted_baseline(stage: Stage) -> None:
