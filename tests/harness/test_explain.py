@@ -12,12 +12,12 @@ from tilecheck import environment
 from tilecheck.arches import ARCHES, arch
 from tilecheck.cli import explain, main
 from tilecheck.codegen import CodegenError, NoToolchain, artifacts
-from tilecheck.explain import layout_of, occupancy
+from tilecheck.explain import layout_of
 from tilecheck.explain.layout import Layout
-from tilecheck.explain.occupancy import waves
 from tilecheck.latency.chips import CHIPS
 from tilecheck.latency.monitor import GpuFacts
 from tilecheck.latency.roofline import roof
+from tilecheck.occupancy import occupancy, waves
 from tilecheck.program import Program, build_program
 from tilecheck.spec import Case, KernelSpec
 

@@ -1,16 +1,15 @@
 """The two sides of a comparison: where their kernels come from, and the processes that time them."""
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tilecheck.git import checked_out
 from tilecheck.versions import variables_of
 
 TILELANG = "tilelang=="
@@ -107,7 +106,7 @@ def side(name: str | None, root: Path) -> Iterator[Side]:
     installed.
 
     root: the project's folder, in the working tree.
-    Raises SideError, in one line, where there is no such ref, and NoEnvironment for a version that cannot be
+    Raises GitError, in one line, where there is no such ref, and NoEnvironment for a version that cannot be
     had.
     """
     if name is None or name == INSTALLED:
@@ -123,31 +122,3 @@ def side(name: str | None, root: Path) -> Iterator[Side]:
     else:
         with checked_out(name, root) as folder, Side(name, Path(sys.executable), folder) as made:
             yield made
-
-
-@contextmanager
-def checked_out(ref: str, root: Path) -> Iterator[Path]:
-    """The project's folder as of `ref`, checked out beside the working tree and removed again."""
-    top = Path(_git(root, "rev-parse", "--show-toplevel"))
-    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    folder = Path(tempfile.mkdtemp(prefix="tilecheck-ab-"))
-    try:
-        _git(top, "worktree", "add", "--detach", "--quiet", str(folder / "tree"), commit)
-        yield folder / "tree" / root.resolve().relative_to(top.resolve())
-    finally:
-        with suppress(SideError):
-            _git(top, "worktree", "remove", "--force", str(folder / "tree"))
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
-        )
-    except OSError as error:
-        raise SideError(f"git does not run: {error}") from error
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"there is no commit {arguments[-1].partition('^')[0]!r}"]
-        raise SideError(f"git {arguments[0]}: {said[-1]}")
-    return done.stdout.strip()

@@ -1,12 +1,12 @@
 """The line of candidates between a good and a bad end: commits, or releases of TileLang."""
 
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from tilecheck.git import commit_named, git
 from tilecheck.nightly.newest import Pip, run_pip
 
 
@@ -26,33 +26,11 @@ class Candidate:
         return self.words or self.commit[:10] or "working tree"
 
 
-def git(root: Path, *arguments: str) -> str:
-    """What git says; BisectError where it fails."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-        )
-    except OSError as error:
-        raise BisectError(f"git does not run: {error.strerror}") from error
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise BisectError(f"git {arguments[0]}: {said[-1]}")
-    return done.stdout.strip()
-
-
-def commit_named(root: Path, ref: str) -> str:
-    """Its full name; BisectError where there is none."""
-    try:
-        return git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    except BisectError:
-        raise BisectError(f"there is no commit {ref!r} in this repository") from None
-
-
 def commits_between(root: Path, good: str, bad: str) -> list[Candidate]:
     """The commits from `good` to `bad`, both among them, the oldest first.
 
     Along first parents if `good` is on that line, so that a merged branch is one step; else all on the way.
-    Raises BisectError where `good` is no ancestor of `bad`.
+    Raises BisectError where `good` is no ancestor of `bad`, GitError where there is no such commit.
     """
     first, last = commit_named(root, good), commit_named(root, bad)
     if first == last:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from tilecheck.ab.sides import SideError, checked_out
 from tilecheck.bisecting.candidates import BisectError, Candidate
 from tilecheck.bisecting.judging import Judge
 from tilecheck.bisecting.probe import Question, Reply, ask
 from tilecheck.bisecting.search import Answer, first_bad
+from tilecheck.git import GitError, checked_out
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
 
 Say = Callable[[str], None]
@@ -112,7 +112,7 @@ class ByProbe:
                 return ask(self._question, folder, python, variables, self._seconds)
         except NoEnvironment as error:
             return Reply("no build", str(error))
-        except SideError as error:
+        except GitError as error:
             raise BisectError(str(error)) from error
 
 

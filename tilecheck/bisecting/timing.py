@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tilecheck.ab.match import Result, play
-from tilecheck.ab.sides import Side, SideError, checked_out
+from tilecheck.ab.sides import Side, SideError
 from tilecheck.bisecting.candidates import BisectError, Candidate
 from tilecheck.bisecting.hunt import Places
 from tilecheck.bisecting.search import Answer
+from tilecheck.git import GitError, checked_out
 from tilecheck.latency.gate import Verdict
 from tilecheck.versions import NoEnvironment
 
@@ -30,7 +31,7 @@ class ByTime:
         """A kernel that does not compile, or is wrong, tells nothing of its time."""
         try:
             return judged(self._timed(candidate))
-        except (SideError, NoEnvironment) as error:
+        except (SideError, GitError, NoEnvironment) as error:
             return "skip", str(error)
 
     def _timed(self, candidate: Candidate) -> Result:

@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.ab.report import as_json, exit_code, line, summary
     from tilecheck.ab.sides import SideError, side
     from tilecheck.files import replace
+    from tilecheck.git import GitError
     from tilecheck.versions import NoEnvironment
 
     lacking = environment.missing_packages() or environment.why_no_gpu(environment.machine())
@@ -71,5 +72,5 @@ def run(arguments: argparse.Namespace) -> int:
                     replace(arguments.json, as_json(results, only, old.label, new.label))
             show(summary(results, only, old.label, new.label))
             return exit_code(results)
-    except (SideError, NoEnvironment) as error:
+    except (SideError, GitError, NoEnvironment) as error:
         raise BadInput(str(error)) from error

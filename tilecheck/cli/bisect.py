@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tilecheck.bisecting.candidates import BisectError
     from tilecheck.bisecting.hunt import axis, hunt
+    from tilecheck.git import GitError
 
     root = project_of(arguments).root
     if not arguments.good and not arguments.tilelang:
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         commits, versions = _line(arguments, root)
         verdict = hunt(axis(commits, versions, asked, note), asked, note)
-    except BisectError as error:
+    except (BisectError, GitError) as error:
         raise BadInput(str(error)) from error
     show("\n".join(_lines(verdict, root)))
     return 0 if len(verdict.suspects) == 1 else 1

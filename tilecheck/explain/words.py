@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tilecheck.arches import Arch
 from tilecheck.explain.layout import Layout, Loop, Tile
-from tilecheck.explain.occupancy import RESERVED_SHARED, WARP, Occupancy, occupancy, waves
 from tilecheck.latency.roofline import roof
+from tilecheck.occupancy import RESERVED_SHARED, WARP, Occupancy, occupancy, waves
 from tilecheck.spec import Cost
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from tilecheck.arches import ARCHES
 from tilecheck.files import replace
+from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
@@ -267,17 +268,11 @@ def _tested(choice: Choice, project: Project, name: str) -> Junit | None:
 def commit_of(root: Path) -> tuple[str, bool]:
     """The commit of the working tree, and whether files of it were changed since; "" where git tells none."""
 
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-            )
-        except OSError:
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    commit = git("rev-parse", "HEAD") or ""
-    return commit, bool(commit and git("status", "--porcelain", "--untracked-files=no"))
+    try:
+        commit = git(root, "rev-parse", "HEAD")
+        return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no"))
+    except GitError:
+        return "", False
 
 
 def _told(

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from subprocess import run
 from typing import Literal
 
 from tilecheck.codegen.changes import changes, in_words
 from tilecheck.codegen.collection import Collection as FactsOf
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
+from tilecheck.git import GitError, git
 from tilecheck.latency.baselines import toolchain_changes
 from tilecheck.nightly.drift import Drift
 from tilecheck.nightly.night import Failure, Night
@@ -188,12 +188,10 @@ def _log(root: Path, good: str, bad: str) -> list[str]:
     """The commits between two, the newest first; nothing where git does not know them."""
     if not good or not bad:
         return []
-    command = ["git", "-C", str(root), "log", "--oneline", "--no-decorate", f"{good}..{bad}"]
     try:
-        done = run(command, capture_output=True, text=True, check=False, timeout=20)
-    except OSError:
+        lines = git(root, "log", "--oneline", "--no-decorate", f"{good}..{bad}").splitlines()
+    except GitError:
         return []
-    lines = done.stdout.splitlines() if done.returncode == 0 else []
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     return [*lines[:_MOST], *more]
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from tilecheck.arches import Arch
 from tilecheck.latency.monitor import GpuFacts
 from tilecheck.latency.roofline import Roof, roof
+from tilecheck.occupancy import occupancy
 from tilecheck.spec import Cost
 from tilecheck.tiling import Tiling
-from tilecheck.tuning.space import RESERVED_SHARED, Candidate, Space, values_of
+from tilecheck.tuning.space import Candidate, Space, values_of
 
 L2_BYTES_PER_CLOCK = 5120
 """Of a whole GPU; NVIDIA A100 Tensor Core GPU Architecture (2020), "A100 L2 cache"."""
@@ -113,14 +114,7 @@ def estimate(tiling: Tiling, usage: Usage, cost: Cost, arch: Arch, gpu: GpuFacts
 
 def resident_blocks(usage: Usage, arch: Arch) -> int:
     """How many blocks a multiprocessor holds at a time; 1 where it holds none, which is not ours to judge."""
-    warps = -(-usage.threads // 32)
-    limits = [arch.blocks_per_sm, arch.threads_per_sm // (32 * warps)]
-    if usage.shared:
-        limits.append(arch.shared_per_sm // (usage.shared + RESERVED_SHARED))
-    if usage.registers:
-        given = -(-usage.registers * 32 // 256) * 256  # to a warp, in units of 256
-        limits.append(arch.registers_per_sm // (given * warps))
-    return max(1, min(limits))
+    return max(1, occupancy(arch, usage.threads, usage.registers or None, usage.shared or None).blocks)
 
 
 def _wave(tiling: Tiling, cost: Cost, blocks: int, busy: int, gpu: GpuFacts, top: Roof) -> tuple[float, str]:

@@ -10,14 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilecheck.arches import KIB, Arch
+from tilecheck.arches import Arch
 from tilecheck.schedules import Grid
 from tilecheck.spec import Case, KernelSpec
 from tilecheck.tiling import Tiling
-
-RESERVED_SHARED = KIB
-"""Bytes of shared memory that CUDA keeps for itself in every block (CUDA C++ Programming Guide 13.0, "Shared
-Memory" of capability 8.x and later)."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tilecheck.ab.bench import serve
-from tilecheck.ab.sides import Side, SideError, checked_out, side
+from tilecheck.ab.sides import Side, SideError, side
 from tilecheck.cli import main
+from tilecheck.git import GitError, checked_out
 
 BENCH = """
 import sys
@@ -93,7 +94,7 @@ def test_a_commit_is_checked_out_beside_the_working_tree(repository: Path) -> No
 
 def test_no_such_commit(repository: Path) -> None:
     with (
-        pytest.raises(SideError, match=r"^git rev-parse: there is no commit 'nowhere'$"),
+        pytest.raises(GitError, match=r"^there is no commit 'nowhere' in this repository$"),
         side("nowhere", repository),
     ):
         pass

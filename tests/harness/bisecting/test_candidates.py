@@ -12,6 +12,7 @@ from tilecheck.bisecting.candidates import (
     released,
     versions_between,
 )
+from tilecheck.git import GitError
 
 
 def subjects(found: Sequence[Candidate]) -> list[str]:
@@ -48,12 +49,16 @@ def test_merged_branch_is_one_step(line: Any) -> None:
     [
         ("HEAD", "HEAD", "are one commit"),
         ("HEAD", "HEAD~1", "HEAD is no ancestor of HEAD~1"),
-        ("nowhere", "HEAD", "there is no commit 'nowhere' in this repository"),
     ],
 )
 def test_ends_that_make_no_line(line: Any, good: str, bad: str, words: str) -> None:
     with pytest.raises(BisectError, match=words):
         commits_between(line.root, good, bad)
+
+
+def test_an_end_that_is_no_commit(line: Any) -> None:
+    with pytest.raises(GitError, match="there is no commit 'nowhere' in this repository"):
+        commits_between(line.root, "nowhere", "HEAD")
 
 
 KNOWN = ["0.1.17", "0.1.16", "0.1.15.post1", "0.1.15", "0.1.16rc1", "0.1.14", "odd"]

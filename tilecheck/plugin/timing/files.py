@@ -5,11 +5,11 @@ toolchain, which may change, is with each row.
 """
 
 import os
-import subprocess
 from typing import Any
 
 import pytest
 
+from tilecheck.git import git
 from tilecheck.plugin.code.rows import baselines
 from tilecheck.plugin.rows import KernelCase
 from tilecheck.plugin.selection import selection
@@ -50,17 +50,13 @@ def commit_of(config: pytest.Config) -> dict[str, Any]:
     What is stored in baselines is no source, and nor are new files that are no Python.
     """
 
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(config.rootpath), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
-
     try:
-        commit, time = git("show", "-s", "--format=%H %cI").split()
+        commit, time = git(config.rootpath, "show", "-s", "--format=%H %cI").split()
         folder = os.path.relpath(baselines(config), config.rootpath)
         without = [] if folder.startswith(os.pardir) else [f":(exclude){folder}"]
         # The root may lie below that of the repository.
-        status = git("status", "--porcelain", "-uall", "--", ".", *without).splitlines()
-    except (OSError, subprocess.SubprocessError, ValueError):
+        status = git(config.rootpath, "status", "--porcelain", "-uall", "--", ".", *without).splitlines()
+    except ValueError:
         return {}
     dirty = any(not line.startswith("??") or line.endswith(".py") for line in status)
     return {"id": commit, "time": time, "dirty": dirty}
