@@ -53,6 +53,15 @@ def test_shared_memory(shared_row: SharedRow, code_checker: CodeChecker) -> None
     ids=lambda value: getattr(value, "name", None) or getattr(value, "id", None),
 )
 def test_what_no_grid_has(spec: KernelSpec, case: Case, schedule: Any, name: str) -> None:
-    alone = replace(spec, cases=(case,), grid={}, grid_cases=(), code_cases=(), latency_cases=())
+    alone = replace(
+        spec,
+        cases=(case,),
+        grid={},
+        grid_cases=(),
+        code_cases=(),
+        latency_cases=(),
+        tuning={},
+        tuning_cases=(),
+    )
     program = build_program(alone, case, arch(name), schedule)
     assert list(disagreements(program, lower(program))) == []
