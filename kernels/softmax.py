@@ -46,7 +46,8 @@ def default_schedule(N: int, dtype: str) -> Schedule:
     if N <= 32768:
         threads = max(128, 1 << (math.ceil(N / 32) - 1).bit_length())
         return Schedule(1, math.ceil(N / (threads * vector)) * threads * vector, threads)
-    return Schedule(1, 8192, 512)
+    # One block a multiprocessor: what all of them have read once stays in L2 until they read it again.
+    return Schedule(1, 16384, 1024)
 
 
 def legal(schedule: Schedule, case: Case, arch: Arch) -> None:

@@ -29,7 +29,7 @@ SECONDS = 240
 
 def launched(spec: KernelSpec, case: Case) -> tuple[int, str]:
     """Exit code and output of one launch in a process of its own, whose prints come out at its end."""
-    return run_under(["env"], Single(("debugged",), spec.name, case), SECONDS)
+    return run_under(["env"], [Single(("debugged",), spec.name, case)], SECONDS)
 
 
 # Prints

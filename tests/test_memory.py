@@ -9,13 +9,13 @@ import torch
 from kernels import flash_attention, matmul_bias_gelu, softmax, vector_add
 from tilecheck.device import Device
 from tilecheck.inputs import draw_inputs, torch_dtype
+from tilecheck.launch import compile_program, compile_target
 from tilecheck.plugin import Checker, skip_lacking
-from tilecheck.program import build_program
-from tilecheck.spec import Case, KernelSpec
+from tilecheck.program import Program, build_program
+from tilecheck.spec import Case
 from tilecheck.traffic import NoCounters, find_profiler, traffic
 
-# Alone: what a GPU has free, and what its counters count, others change as well.
-pytestmark = [pytest.mark.correctness, pytest.mark.gpu, pytest.mark.alone]
+pytestmark = [pytest.mark.correctness, pytest.mark.gpu]
 
 MIB = 2**20
 
@@ -29,8 +29,7 @@ class Footprint:
     device: int
 
 
-def footprint(spec: KernelSpec, case: Case, device: Device) -> Footprint:
-    program = build_program(spec, case, device.arch)
+def footprint(program: Program, device: Device) -> Footprint:
     arguments: dict[str, Any] = draw_inputs(program, 0, device.torch_device)
     for p in program.outputs:
         arguments[p.name] = torch.empty(p.shape or (), dtype=torch_dtype(p.dtype), device=device.torch_device)
@@ -48,16 +47,15 @@ def footprint(spec: KernelSpec, case: Case, device: Device) -> Footprint:
 
 def test_attention_needs_memory_in_proportion_to_its_length(checker: Checker) -> None:
     dims = {"batch": 1, "heads": 4, "kv_heads": 4, "head_dim": 64}
-    found = {
-        length: footprint(
-            flash_attention.SPEC,
-            Case(
-                "long", {**dims, "q_len": length, "k_len": length}, "float16", {"causal": False}, why="memory"
-            ),
-            checker.device,
-        )
-        for length in (1024, 2048, 4096, 8192)
-    }
+    target = compile_target(*torch.cuda.get_device_capability())
+    programs = {}
+    for length in (1024, 2048, 4096, 8192):
+        dims |= {"q_len": length, "k_len": length}
+        case = Case("long", dims, "float16", {"causal": False}, why="memory")
+        programs[length] = build_program(flash_attention.SPEC, case, checker.device.arch)
+        compile_program(programs[length], target)
+    with checker.alone():  # others take of what is free, too
+        found = {length: footprint(program, checker.device) for length, program in programs.items()}
     for length, of_half in ((2048, 1024), (4096, 2048), (8192, 4096)):
         assert found[length].arguments == 2 * found[of_half].arguments
         assert found[length].torch <= 2 * found[of_half].torch + MIB, found
@@ -73,25 +71,29 @@ LARGE = (
         matmul_bias_gelu.SPEC,
         Case(
             "large",
-            {"M": 16384, "N": 16384, "K": 512},
+            {"M": 16384, "N": 16384, "K": 256},
             "bfloat16",
             {"approximate": "tanh"},
-            why="544 MiB, of which the operands stay in L2",
+            why="528 MiB: the output pushes the operands, 16 MiB, out of L2, and they are read again",
         ),
     ),
 )
 
 
-@pytest.mark.parametrize(("spec", "case"), [pytest.param(s, c, id=s.test_id(c)) for s, c in LARGE])
-def test_traffic_is_near_the_least(spec: KernelSpec, case: Case, checker: Checker) -> None:
+def test_traffic_is_near_the_least(checker: Checker) -> None:
     if find_profiler() is None:
         skip_lacking("ncu, which comes with the CUDA toolkit")
-    program = build_program(spec, case, checker.device.arch)
-    cost = spec.cost_of(case)
-    assert cost is not None
+    programs = [build_program(spec, case, checker.device.arch) for spec, case in LARGE]
     try:
-        moved = traffic(["kernels"], program)
+        moved = traffic(["kernels"], programs, alone=checker.alone)
     except NoCounters as error:
         skip_lacking(str(error))
-    # What an L2 of 60 MiB keeps back of the output at the end is the reason for less.
-    assert 0.8 * cost.bytes < moved.bytes < 1.2 * cost.bytes, f"{moved}, of at least {cost.bytes:.4g} bytes"
+    far = []
+    for (spec, case), found in zip(LARGE, moved, strict=True):
+        cost = spec.cost_of(case)
+        assert cost is not None
+        # What an L2 of 60 MiB keeps back of the output at the end is the reason for less.
+        if not 0.8 * cost.bytes < found.bytes < 1.2 * cost.bytes:
+            share = found.bytes / cost.bytes
+            far.append(f"{spec.test_id(case)}: {found}, {share:.3f} of the least, {cost.bytes:.4g} bytes")
+    assert not far, "\n".join(far)

@@ -81,7 +81,7 @@ def sanitize(
     )
     # Each tensor in memory of its own: an access past the end of one hits no other.
     apart = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    code, output = run_under([executable, *options(tool, program)], single, _SECONDS, apart)
+    code, output = run_under([executable, *options(tool, program)], [single], _SECONDS, apart)
     return judged(output, code)
 
 

@@ -1,6 +1,7 @@
-"""One launch of a kernel in a process of its own, for tools that watch a process: checkers and profilers.
+"""Launches of kernels in a process of its own, for tools that watch a process: checkers and profilers.
 
-`run_under` starts `TOOL ... python -m tilecheck.single TASK`, which draws inputs, launches once and says so.
+`run_under` starts `TOOL ... python -m tilecheck.single TASK`, which compiles, draws inputs, launches each
+kernel once and says so.
 """
 
 import os
@@ -10,13 +11,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tilecheck.spec import Case
+
+if TYPE_CHECKING:
+    from tilecheck.launch import Cuda
 
 LAUNCHED = "tilecheck: launched"
 """What the process says when the kernel is through: without it a tool has watched nothing."""
@@ -28,11 +33,12 @@ class ToolError(RuntimeError):
 
 @dataclass(frozen=True)
 class Single:
-    """What is launched.
+    """One launch.
 
     modules: that hold the spec, as the ini option `tilecheck_specs` names them.  kernel: the spec's name.
     case: need not be one of the spec's.  schedule, pass_configs: as for `build_program`.
     drawn_on_gpu: inputs are drawn where they are used, which for gigabytes is quicker by minutes.
+    symbol: the name of the program, by which a tool tells its kernels from another's; "": its own.
     """
 
     modules: tuple[str, ...]
@@ -42,6 +48,17 @@ class Single:
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     drawn_on_gpu: bool = False
+    symbol: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the process does.  turns: a folder where it says that all is ready, and waits until it may go on;
+    None: it goes on at once.
+    """
+
+    singles: tuple[Single, ...]
+    turns: Path | None = None
 
 
 def find_tool(name: str) -> str | None:
@@ -52,22 +69,28 @@ def find_tool(name: str) -> str | None:
 
 
 def run_under(
-    tool: Sequence[str], single: Single, seconds: float, environment: Mapping[str, str] | None = None
+    tool: Sequence[str],
+    singles: Sequence[Single],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    alone: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> tuple[int, str]:
-    """Exit code and output of `tool`, a command with its options, over the launch.
+    """Exit code and output of `tool`, a command with its options, over the launches.
 
-    environment: what is set besides. Raises ToolError where it takes longer than it may.
+    environment: what is set besides.  alone: what to hold while the kernels run, and no longer than that: to
+    compile them takes far more time.
+    Raises ToolError where it takes longer than it may.
     """
     variables = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         **(environment or {}),
     }
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as task, tempfile.TemporaryFile() as output:
-        pickle.dump(single, task)
-        task.flush()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
+        task = Path(folder) / "task.pickle"
+        task.write_bytes(pickle.dumps(Task(tuple(singles), Path(folder) if alone else None)))
         child = subprocess.Popen(
-            [*tool, sys.executable, "-m", "tilecheck.single", task.name],
+            [*tool, sys.executable, "-m", "tilecheck.single", str(task)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -75,8 +98,14 @@ def run_under(
             start_new_session=True,
         )
         try:
-            code = child.wait(seconds)
-        except subprocess.TimeoutExpired:
+            if alone:
+                _wait_until(lambda: (Path(folder) / _READY).exists() or child.poll() is not None, seconds)
+                with alone():
+                    (Path(folder) / _GO).touch()
+                    code = child.wait(seconds)
+            else:
+                code = child.wait(seconds)
+        except (subprocess.TimeoutExpired, TimeoutError):
             raise ToolError(f"{Path(tool[0]).name} took longer than {seconds:g} s") from None
         finally:
             with suppress(ProcessLookupError):
@@ -86,19 +115,46 @@ def run_under(
         return code, output.read().decode(errors="replace")
 
 
+_READY, _GO = "ready", "go"
+_LONGEST_TURN = 600.0  # seconds; whoever was to say "go" is dead by then
+
+
+def _wait_until(done: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.02)
+
+
 def main(source: IO[bytes]) -> None:
     """The process under the tool."""
+    from tilecheck.launch import Cuda
+
+    task: Task = pickle.load(source)
+    device = Cuda()
+    launches = [_prepared(single, device) for single in task.singles]
+    if task.turns is not None:
+        (task.turns / _READY).touch()
+        _wait_until((task.turns / _GO).exists, _LONGEST_TURN)
+    for launch in launches:
+        sys.stdout.write(f"{LAUNCHED} {launch()}\n")
+
+
+def _prepared(single: Single, device: "Cuda") -> Callable[[], str]:
+    """A launch, of which all but the launch is done; it returns the row's id."""
     import torch
 
     from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
-    from tilecheck.launch import Cuda, compile_program
+    from tilecheck.launch import compile_program
     from tilecheck.loading import load_specs
     from tilecheck.program import build_program
 
-    single: Single = pickle.load(source)
     spec = next(s for s in load_specs(single.modules) if s.name == single.kernel)
-    device = Cuda()
     program = build_program(spec, single.case, device.arch, single.schedule, single.pass_configs)
+    if single.symbol:
+        renamed = program.prim_func.with_attr("global_symbol", single.symbol)
+        program = replace(program, prim_func=renamed)
     place = device.torch_device if single.drawn_on_gpu else torch.device("cpu")
     drawn = draw_inputs(program, seed_of(spec.test_id(single.case), single.seed), place)
     arguments: dict[str, Any] = dict(scalars(program))
@@ -108,8 +164,12 @@ def main(source: IO[bytes]) -> None:
         elif p.shape is not None:
             arguments[p.name] = torch.zeros(p.shape, dtype=torch_dtype(p.dtype), device=device.torch_device)
     compile_program(program, device.target)
-    device.run(program, arguments)
-    sys.stdout.write(f"{LAUNCHED} {spec.test_id(single.case)}\n")
+
+    def launch() -> str:
+        device.run(program, arguments)
+        return spec.test_id(single.case)
+
+    return launch
 
 
 if __name__ == "__main__":

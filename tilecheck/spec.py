@@ -170,7 +170,8 @@ class KernelSpec:
     draws: ways to draw inputs beside those of `tilecheck.inputs`, by name; each returns name -> tensor for
     the
         inputs that it replaces.
-    vendor: what a user would call instead, by name, each returning the output.
+    vendor: what a user would call instead, by name, each returning the output; one that raises
+        NotImplementedError has nothing for the case, and is left out.
     outputs: names of the tensors the kernel writes, where they are not those the program stores to.
     zeroed: outputs that the caller has to clear before the launch (the target of atomics).
     dtypes: element types of the tensors that do not have the case's (an output kept in float32), by tensor:

@@ -1,9 +1,11 @@
-"""DRAM traffic of one launch, from the counters of NVIDIA's profiler (ncu)."""
+"""DRAM traffic of launches, from the counters of NVIDIA's profiler (ncu)."""
 
 import csv
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilecheck.single import LAUNCHED, Single, ToolError, find_tool, run_under
 
@@ -37,46 +39,57 @@ def find_profiler() -> str | None:
 
 
 def traffic(
-    modules: Sequence[str], program: "Program", *, seed: int = 0, executable: str | None = None
-) -> Traffic:
-    """The DRAM traffic of one launch of `program` that starts with empty caches.
+    modules: Sequence[str],
+    programs: Sequence["Program"],
+    *,
+    seed: int = 0,
+    executable: str | None = None,
+    alone: Callable[[], AbstractContextManager[Any]] | None = None,
+) -> list[Traffic]:
+    """The DRAM traffic of one launch of each of `programs` that starts with empty caches.
 
-    The counters are the whole GPU's: nothing else may run on it.
-    modules: that hold the program's spec, as the ini option `tilecheck_specs` names them.
+    modules: that hold the programs' specs, as the ini option `tilecheck_specs` names them.
+    alone: what to hold while they run. The counters are the whole GPU's: nothing else may run on it then.
     Raises NoCounters where they may not be read, ToolError where nothing was measured.
     """
     executable = executable or find_profiler()
     if executable is None:
         raise ToolError("ncu is not on the path, nor in a CUDA toolkit")
-    single = Single(
-        tuple(modules),
-        program.spec.name,
-        program.case,
-        program.schedule,
-        program.pass_configs,
-        seed,
-        drawn_on_gpu=True,
-    )
-    code, output = run_under([executable, *options(program)], single, _SECONDS)
-    return measured(output, code)
-
-
-def options(program: "Program") -> list[str]:
-    """ncu's options: only the program's own kernels, caches flushed before each, no clock held down."""
-    name = program.prim_func.attrs["global_symbol"]
-    return [
-        *("--metrics", f"{READ},{WRITTEN}"),
-        *("--kernel-name", f"regex:^{name}_kernel"),
-        *("--cache-control", "all"),
-        *("--clock-control", "none"),
-        *("--target-processes", "application-only"),
-        "--csv",
-        *("--print-units", "base"),
+    symbols = [f"{_SYMBOL}{number}" for number in range(len(programs))]
+    singles = [
+        Single(
+            tuple(modules),
+            program.spec.name,
+            program.case,
+            program.schedule,
+            program.pass_configs,
+            seed,
+            drawn_on_gpu=True,
+            symbol=symbol,
+        )
+        for program, symbol in zip(programs, symbols, strict=True)
     ]
+    code, output = run_under([executable, *OPTIONS], singles, _SECONDS, alone=alone)
+    return [measured(output, code, symbol) for symbol in symbols]
 
 
-def measured(output: str, code: int) -> Traffic:
-    """The traffic in ncu's output, summed over the launch's kernels."""
+_SYMBOL = "tilecheck_traffic_"
+"""What the programs are called, with their number: two of one kernel are told apart by it."""
+
+OPTIONS = (
+    *("--metrics", f"{READ},{WRITTEN}"),
+    *("--kernel-name", f"regex:^{_SYMBOL}"),
+    *("--cache-control", "all"),
+    *("--clock-control", "none"),
+    *("--target-processes", "application-only"),
+    "--csv",
+    *("--print-units", "base"),
+)
+"""ncu's: only the programs' own kernels, caches flushed before each, no clock held down."""
+
+
+def measured(output: str, code: int, symbol: str) -> Traffic:
+    """The traffic of one launch in ncu's output, summed over the kernels of the program called `symbol`."""
     if "ERR_NVGPUCTRPERM" in output:
         raise NoCounters("ncu may not read the GPU's counters (ERR_NVGPUCTRPERM)")
     lines = output.splitlines()
@@ -85,7 +98,7 @@ def measured(output: str, code: int) -> Traffic:
     seen = set()
     for row in csv.DictReader(lines[header:] if header is not None else []):
         name, value = row.get("Metric Name"), row.get("Metric Value") or ""
-        if name in sums:
+        if name in sums and re.match(rf"{symbol}(?!\d)", row.get("Kernel Name") or ""):
             sums[name] += _bytes(value, row.get("Metric Unit") or "")
             seen.add(name)
     if seen != set(sums) or LAUNCHED not in output:

@@ -51,15 +51,29 @@ def ours(program: "Program", kernel: Callable[..., Any], sets: list[dict[str, to
 
 
 def vendors(program: "Program", sets: list[dict[str, torch.Tensor]]) -> dict[str, list[Launch]]:
-    """Calls of each vendor of the spec, by its name, one for each set of tensors."""
+    """Calls of each vendor of the spec, by its name, one for each set of tensors.
+
+    Each is called once; one that raises NotImplementedError does not have what the case wants, and is left
+    out. Any other error is raised again by whoever calls it.
+    """
     written = {p.name for p in program.outputs if p.role == "output"}
     called: dict[str, list[Launch]] = {}
     for name, vendor in program.spec.vendor.items():
         wanted = inspect.signature(vendor).parameters
-        called[name] = [
-            functools.partial(vendor, **_given(program, tensors, wanted, written)) for tensors in sets
-        ]
+        calls: list[Launch] = [functools.partial(vendor, **_given(program, tensors, wanted, written)) for tensors in sets]
+        if _has_it(calls[0]):
+            called[name] = calls
     return called
+
+
+def _has_it(call: Launch) -> bool:
+    try:
+        call()
+    except NotImplementedError:
+        return False
+    except Exception:
+        return True
+    return True
 
 
 def _given(

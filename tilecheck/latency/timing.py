@@ -9,9 +9,10 @@ What disturbs a sample, and what is done about it (measured on an H200, spread o
   sample.
 - A launch takes the CPU longer than a short kernel takes the GPU. All is enqueued while the GPU still copies;
   a sample for which it was not is taken again, with more to copy.
-- Two events around one launch see its start and its end too, about 4 us. Kernels under `GRAPH_BELOW` run 64
-  times in a CUDA graph, over inputs that rotate: that is their throughput with cold inputs, and no latency of
-  a lone launch. Samples say how they were taken; those taken differently are not compared.
+- Two events around one launch measure 4 us more than the kernel takes, which `own_time` finds and the device
+  takes off. Kernels under `GRAPH_BELOW` run 64 times in a CUDA graph, over inputs that rotate: that is their
+  throughput with cold inputs, and no latency of a lone launch. Samples say how they were taken; those taken
+  differently are not compared.
 
 Nothing here touches CUDA: `tilecheck.latency.timing_cuda` has the device, tests have one of their own.
 """
@@ -46,13 +47,22 @@ class TimingError(RuntimeError):
     """No time that could be trusted; the text is one line."""
 
 
+def own_time(once: Sequence[float], twice: Sequence[float]) -> float:
+    """What two events around a launch measure beside its kernel, in seconds.
+
+    once, twice: samples of a kernel that spins for some number of cycles, and for twice as many, in turn. A
+    sample is own + cycles/clock, so own = 2*once - twice, whatever the clock.
+    """
+    return max(0.0, statistics.median(2 * a - b for a, b in zip(once, twice, strict=True)))
+
+
 class Device(Protocol):
     """What runs the launches. `once` and `replay` copy memory for `filler` seconds and empty L2 first; they
     return seconds of device time, or None where the GPU had to wait for the CPU.
     """
 
     def once(self, launch: Launch, filler: float) -> float | None:
-        """One launch, between two events."""
+        """One launch, between two events, less what they measure of their own."""
 
     def capture(self, launches: Sequence[Launch]) -> Any:
         """A graph of these launches."""

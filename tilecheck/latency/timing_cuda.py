@@ -1,14 +1,17 @@
 """The device that `tilecheck.latency.timing` takes its samples on: one GPU, through torch."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from tilecheck.latency.monitor import Monitor, Reading
-from tilecheck.latency.timing import Launch
+from tilecheck.latency.timing import LEAST_FILLER, MOST_FILLER, Launch, TimingError, own_time
 
 _COPIED = 256 << 20  # bytes; some L2s' worth, and about 0.1 ms at 5 TB/s
+_AWAKE = 0.1  # seconds of copying after which the clock has risen
+_CYCLES, _PAIRS = 20_000, 101  # of the kernel that shows what events measure of their own: about 10 us
 
 
 class CudaDevice:
@@ -29,10 +32,13 @@ class CudaDevice:
         self._most = torch.empty((), dtype=torch.int32, device="cuda")
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
+        self.own_time = self._measure_own_time()
+        """Seconds that two events around a launch measure beside its kernel."""
 
     def once(self, launch: Launch, filler: float) -> float | None:
-        """Seconds of one launch; None where the GPU had to wait for it."""
-        return self._between_events(launch, filler)
+        """Seconds of one launch, less `own_time`; None where the GPU had to wait for it."""
+        seconds = self._between_events(launch, filler)
+        return None if seconds is None else max(0.0, seconds - self.own_time)
 
     def capture(self, launches: Sequence[Launch]) -> torch.cuda.CUDAGraph:
         """A graph of these launches, one after the other."""
@@ -56,6 +62,21 @@ class CudaDevice:
     def reading(self) -> Reading:
         """Clock and reasons now, right after the last sample."""
         return self._monitor.read()
+
+    def _measure_own_time(self) -> float:
+        spins = [functools.partial(torch.cuda._sleep, n * _CYCLES) for n in (1, 2)]
+        self._between_events(spins[0], _AWAKE)
+        once, twice = zip(*([self._in_time(spin) for spin in spins] for _ in range(_PAIRS)), strict=True)
+        return own_time(once, twice)
+
+    def _in_time(self, launch: Launch) -> float:
+        filler = LEAST_FILLER
+        while filler <= MOST_FILLER:
+            seconds = self._between_events(launch, filler)
+            if seconds is not None:
+                return seconds
+            filler *= 2
+        raise TimingError(f"the GPU waits for the CPU, even after {MOST_FILLER * 1e3:.0f} ms of copying")
 
     def _between_events(self, launch: Any, filler: float) -> float | None:
         for _ in range(max(1, round(filler / self._copy_seconds))):

@@ -1,7 +1,8 @@
 """Runs a check for a test, and records what came out."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,40 +57,45 @@ class Checker:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self.device.describe()}>"
 
-    def conformance(self, row: KernelCase) -> None:
+    def conformance(self, row: KernelCase, *, modules: Sequence[str] = (), recorded: bool = True) -> None:
         """The kernel's outputs are those of its reference, within the bound, and it touches nothing else.
 
-        A kernel that is known to hang or die (`tilecheck.ledger`) runs in a process of its own.
+        A kernel that is known to hang or die (`tilecheck.ledger`) runs in a process of its own on a GPU.
+        modules: that hold the row's spec, if it is none of the ini option `tilecheck_specs`.
+        recorded: whether the row counts in the run's summary.
         """
         __tracebackhide__ = True
         from tilecheck.conformance import Mismatch, check
 
         known = known_of(self._item)
-        if known and known.symptom in DANGEROUS:
-            self.isolated(row, *self._item.config.getini("tilecheck_specs"))
+        if known and known.symptom in DANGEROUS and self.device.name != "simulator":
+            self._isolated(row, tuple(modules or self._item.config.getini("tilecheck_specs")))
             return
+        outcome: Outcome | None = None
         try:
             outcome = self._called(check, row, schedule=row.schedule, pass_configs=row.pass_configs)
         except Mismatch as mismatch:
-            self._record(row, mismatch.outcome)
+            outcome = mismatch.outcome
             raise
-        self._record(row, outcome)
+        finally:
+            if recorded and outcome is not None:
+                self._record(row, outcome)
 
-    def isolated(self, row: KernelCase, *modules: str) -> None:
-        """As `conformance`, on a GPU in a process of its own, which may hang or die; nothing is recorded.
-
-        modules: that hold the row's spec, as the ini option `tilecheck_specs` names them.
-        """
+    def _isolated(self, row: KernelCase, modules: tuple[str, ...]) -> None:
         __tracebackhide__ = True
-        from tilecheck.conformance import check
         from tilecheck.isolation import check_isolated
 
         def in_child(spec: "KernelSpec", case: "Case", device: "Device", **given: Any) -> None:
             del given["repeat"]
             check_isolated(modules, spec.test_id(case), device=device.name, **given)
 
-        run = check if self.device.name == "simulator" else in_child
-        self._called(run, row, schedule=row.schedule, pass_configs=row.pass_configs)
+        self._called(in_child, row, schedule=row.schedule, pass_configs=row.pass_configs)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """While held, the other workers on this run's GPU hold still."""
+        from tilecheck.plugin.memory import alone
+
+        return alone(self._item)
 
     def agreement(self, row: KernelCase) -> None:
         """The simulator and this run's device give the same outputs for the same inputs, within the bound."""

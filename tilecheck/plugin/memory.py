@@ -2,7 +2,8 @@
 
 A test that runs out of memory runs once more, alone: the workers on the same GPU hold still for so long. Each
 holds a lock while it tests; the one that runs alone takes those of all, behind a lock that every test passes
-first, so that it need not wait until all are idle by chance. The same is for tests that are marked `alone`.
+first, so that it need not wait until all are idle by chance. The same is for tests that are marked `alone`,
+and for the part of a test that `alone` is about.
 """
 
 import gc
@@ -73,12 +74,28 @@ class _Turns:
             return
         # Without its own lock, or two that want to be alone would wait for each other.
         self._own.release()
-        with ExitStack() as stack:
-            stack.enter_context(self._gate)
-            for lock in self._all:
-                stack.enter_context(lock)
-            yield
-        self._own.acquire()
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self._gate)
+                for lock in self._all:
+                    stack.enter_context(lock)
+                yield
+        finally:
+            self._own.acquire()
+
+
+@contextmanager
+def alone(item: pytest.Item) -> Iterator[None]:
+    """While held, the other workers on the GPU of a running test hold still. To wait for them is no part of
+    the test's time.
+    """
+    if not _on_gpu(item):
+        yield
+        return
+    pause(item)
+    with _turns(item.config).alone():
+        restart(item)
+        yield
 
 
 def _turns(config: pytest.Config) -> _Turns:
@@ -114,10 +131,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         if not out_of_memory(error):
             raise
         _forget(error)
-    pause(item)
-    with _turns(item.config).alone():
+    with alone(item):
         _release(0)
-        restart(item)
         try:
             return item.runtest()
         except Exception as error:
