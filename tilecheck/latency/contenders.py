@@ -60,7 +60,9 @@ def vendors(program: "Program", sets: list[dict[str, torch.Tensor]]) -> dict[str
     called: dict[str, list[Launch]] = {}
     for name, vendor in program.spec.vendor.items():
         wanted = inspect.signature(vendor).parameters
-        calls: list[Launch] = [functools.partial(vendor, **_given(program, tensors, wanted, written)) for tensors in sets]
+        calls: list[Launch] = [
+            functools.partial(vendor, **_given(program, tensors, wanted, written)) for tensors in sets
+        ]
         if _has_it(calls[0]):
             called[name] = calls
     return called
