@@ -303,7 +303,7 @@ CASES = (
     *rows(F16, "n-32768", {"M": 2, "N": 32768}, "longest row that stays in registers"),
     # Online.
     *rows(ALL, "n-32769", {"M": 2, "N": 32769}, "shortest online row; its last chunk has one column"),
-    *rows(F16, "n-40960", {"M": 2, "N": 40960}, "whole chunks"),
+    *rows(F16, "n-49152", {"M": 2, "N": 49152}, "whole chunks"),
     *rows(F32, "n-50021", {"M": 1, "N": 50021}, "prime"),
     *rows(B16, "n-65535", {"M": 2, "N": 65535}, "whole chunks, less 1"),
     *rows(F32, "n-262144", {"M": 1, "N": 262144}, "longest row, most summands"),

@@ -499,7 +499,7 @@ def test_on_gpus_each_worker_sees_one_of_the_callers(repository: Repository, by:
     uuids = [uuid(gpu, installed) for gpu in visible_gpus(os.environ.get(VARIABLE), installed)]
     numbers = [str([gpu.name for gpu in installed].index(name)) for name in uuids]
     repository.write("pytest.ini", INI.format(timeout=60))
-    repository.write("mine.py", KERNELS)
+    repository.write("mine.py", SPECS.format(kinds=("fine",)))
     repository.write("test_where.py", WHERE)
     run = repository.pytest(
         *("-n", str(2 * len(uuids)), "--require-gpu", "--junitxml=out.xml"),

@@ -549,11 +549,4 @@ T.copy(B_shared, B[0, 0])"""
         first=("one-tile-fp16", "trips-9-fp16", "square-4096-fp16"),
         unseen="asynchronous copies: they are done at once",
     ),
-    _mutant(
-        id="products-not-awaited",
-        why="the accumulator is stored while wgmma is still adding to it",
-        changes={GEMM: GEMM.replace("T.gemm", "T.wgmma_gemm")},
-        first=("trips-5-fp16", "trips-9-fp16", "square-4096-fp16"),
-        unseen="asynchronous products: they are done at once",
-    ),
 )

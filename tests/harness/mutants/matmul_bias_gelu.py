@@ -286,14 +286,6 @@ for j in T.Parallel(block_n):
     ),
     # What only a GPU shows.
     _mutant(
-        id="fast-math",
-        why="tanh becomes tanh.approx, which errs by 2^-11",
-        changes={},
-        options={"tl.enable_fast_math": True},
-        first=("bias-only-tanh-fp32", "dip-tanh-fp32"),
-        unseen="options of the compiler that change arithmetic",
-    ),
-    _mutant(
         id="copies-not-awaited",
         why="tiles are multiplied while cp.async is still filling them",
         changes={

@@ -311,7 +311,7 @@ tile[i, j] = T.if_then_else(top[i] == -T.infinity("float32"), 0.0, weight)""",
                 f"for c in T.serial(chunks - 1):\n    {LOAD_FIRST}"
             )
         },
-        first=("n-40960-fp16",),
+        first=("n-49152-fp16",),
     ),
     _online(
         id="online-chunks-rounded-down",
@@ -353,7 +353,7 @@ tile[i, j] = T.if_then_else(top[i] == -T.infinity("float32"), 0.0, weight)""",
         id="online-sum-in-the-tensor-type",
         why="the sum is kept in 16 bits",
         changes={'"float32")  # the sum so far': "dtype)  # the sum so far"},
-        first=("n-40960-fp16",),
+        first=("n-49152-fp16",),
     ),
     _online(
         id="online-second-pass-reads-the-output",
