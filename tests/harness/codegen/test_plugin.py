@@ -12,7 +12,7 @@ import tilecheck
 from tests.harness.report import preload
 
 # What the project's conftest replaces has to be what pytester's runs see: see test_plugin.py.
-from tilecheck import codegen, environment, launch, program  # noqa: F401
+from tilecheck import codegen, environment, files, launch, program  # noqa: F401
 from tilecheck.arches import ARCHES
 from tilecheck.codegen import store
 from tilecheck.environment import Machine
@@ -519,7 +519,7 @@ class TestUpdate:
 
         project.compiles("copy-any-sm_100a", registers=1)
         before = project.files()
-        monkeypatch.setattr(store.os, "fsync", full)
+        monkeypatch.setattr(files.os, "fsync", full)
         result = project.run_all("--update-facts")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines("*sm_100a.json: not written: No space left on device")
