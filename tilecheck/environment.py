@@ -6,10 +6,14 @@ import importlib.metadata
 import importlib.util
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from tilecheck.arches import arch_of_capability
 
 TESTED_TILELANG = "0.1.15"
+
+USUAL_TOOLKIT = "/usr/local/cuda"
+"""Where a CUDA toolkit is that no variable names."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,15 @@ def _finds_compiler() -> bool:
         return os.path.exists(nvcc.get_nvcc_compiler())
     except RuntimeError:
         return False
+
+
+def of_toolkit(name: str, usual: bool = True) -> Path | None:
+    """A program of the CUDA toolkit that CUDA_HOME or CUDA_PATH names, or, if `usual`, of that in the usual
+    place; None: there is none.
+    """
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), USUAL_TOOLKIT if usual else None]
+    programs = (Path(home, "bin", name) for home in homes if home)
+    return next((program for program in programs if os.access(program, os.X_OK)), None)
 
 
 def missing_packages() -> str | None:

@@ -1,20 +1,38 @@
 """Files that are never seen half written."""
 
 import os
-import tempfile
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
 def replace(path: Path, text: str) -> None:
-    """Writes a file whole or not at all; its folder is made if it is not there."""
+    """Writes a file whole or not at all; a link, and the permissions of what is there, stay as they are."""
+    path = path.resolve()
+    with _beside(path, text) as made:
+        with suppress(FileNotFoundError):
+            made.chmod(path.stat().st_mode & 0o777)
+        made.replace(path)
+
+
+def create(path: Path, text: str) -> None:
+    """Writes a new file, whole or not at all; FileExistsError where there is one."""
+    with _beside(path, text) as made:
+        os.link(made, path)  # unlike a rename, this fails where there is a file
+
+
+@contextmanager
+def _beside(path: Path, text: str) -> Iterator[Path]:
+    """A file with this text in the folder of `path`, which is made if need be; in the end it is gone."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    # Of no fixed name, as two may be at it; and not by `tempfile`, whose files none but their owner can read.
+    made = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        with made.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(made).chmod(0o644)
-        Path(made).replace(path)
+        yield made
     finally:
-        Path(made).unlink(missing_ok=True)
+        made.unlink(missing_ok=True)

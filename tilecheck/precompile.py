@@ -4,26 +4,20 @@ A compile takes a core for 4 to 7 s; after this, each kernel loads in millisecon
 runs while they are timed.
 """
 
-import multiprocessing
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from tilecheck.gpus import cores
+from tilecheck.processes import side_by_side
 
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to compile.  kernel, case: the spec's name and the case's id.
-    schedule, pass_configs: as for `build_program`.
-    """
+    """One kernel to compile, with its default schedule.  kernel, case: the spec's name and the case's id."""
 
     kernel: str
     case: str
-    schedule: Any = None
-    pass_configs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def precompile(
@@ -39,25 +33,15 @@ def precompile(
     arch: name of the architecture that schedules are chosen for.  target: TileLang's, see
     `launch.compile_target`.  processes: how many at a time; None: one a core.
 
-    A process that dies takes the jobs that were not done with it: they come with an error, and whoever wants
-    the kernel compiles it himself.
+    A job that ends its process comes with an error, like one that does not compile.
     """
-    count = max(1, min(processes or cores(), len(jobs)))
-    context = multiprocessing.get_context("spawn")  # a forked child would share the parent's CUDA context
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(sys.path,)) as pool:
-        running: dict[Future[str | None], Job] = {
-            pool.submit(_compile, tuple(modules), job, arch, dict(target)): job for job in jobs
-        }
-        for future in as_completed(running):
-            error = future.exception()
-            yield running[future], future.result() if error is None else f"{type(error).__name__}: {error}"
+    compile_one = partial(_compile, tuple(modules), arch, dict(target))
+    for job, future in side_by_side(compile_one, jobs, processes or cores()):
+        error = future.exception()
+        yield job, future.result() if error is None else f"{type(error).__name__}: {error}"
 
 
-def _begin(path: list[str]) -> None:
-    sys.path[:] = path
-
-
-def _compile(modules: tuple[str, ...], job: Job, arch: str, target: dict[str, str]) -> str | None:
+def _compile(modules: tuple[str, ...], arch: str, target: dict[str, str], job: Job) -> str | None:
     from tilecheck import launch
     from tilecheck.arches import ARCHES
     from tilecheck.loading import load_specs
@@ -65,7 +49,7 @@ def _compile(modules: tuple[str, ...], job: Job, arch: str, target: dict[str, st
 
     spec = next(spec for spec in load_specs(modules) if spec.name == job.kernel)
     try:
-        program = build_program(spec, spec.case(job.case), ARCHES[arch], job.schedule, job.pass_configs)
+        program = build_program(spec, spec.case(job.case), ARCHES[arch])
         launch.compile_program(program, target)
     except (launch.CompileError, ValueError) as error:
         return str(error)

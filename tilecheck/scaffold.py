@@ -5,13 +5,12 @@ Nothing that is there is ever written over.
 
 import ast
 import keyword
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from tilecheck.files import create, replace
 from tilecheck.project import configuration_of, find_project
 
 MODULES = ("correctness", "schedules", "latency", "differential", "determinism", "sanitizer")
@@ -44,33 +43,6 @@ def template(name: str) -> str:
     return files("tilecheck").joinpath("templates", *name.split("/")).read_text()
 
 
-def create(path: Path, text: str) -> None:
-    """Writes a new file, whole or not at all; FileExistsError where there is one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = _beside(path, text)
-    try:
-        os.link(made, path)  # unlike a rename, this fails where there is a file
-    finally:
-        made.unlink()
-
-
-def exchange(path: Path, text: str) -> None:
-    """Gives a file another text, whole or not at all."""
-    path = path.resolve()  # a link stays one
-    made = _beside(path, text)
-    made.chmod(path.stat().st_mode & 0o777)
-    made.replace(path)
-
-
-def _beside(path: Path, text: str) -> Path:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    made = Path(name)
-    made.chmod(0o666 & ~_umask())
-    return made
-
-
 def _text(path: Path) -> str:
     """The text of a file, with its ends of lines as they are."""
     try:
@@ -81,12 +53,6 @@ def _text(path: Path) -> str:
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 # A repository
@@ -146,7 +112,7 @@ def _configure(root: Path, package: str) -> Step:
         return Step("kept", path)
     missing = {name: value for name, value in wanted.items() if name not in options}
     if path.suffix == ".ini" and path.name in ("pytest.ini", ".pytest.ini"):
-        exchange(path, _with_lines(_text(path), [f"{name} = {v}" for name, v in missing.items()]))
+        replace(path, _with_lines(_text(path), [f"{name} = {v}" for name, v in missing.items()]))
         return Step("added to", path)
     quote = '"' if path.suffix == ".toml" else ""
     by_hand = "\n".join(f"{name} = {quote}{value}{quote}" for name, value in missing.items())
@@ -190,7 +156,7 @@ def add_kernel(start: Path, name: str) -> list[Step]:
     if step is None:
         return [written, Step("left alone", listing, by_hand)]
     assert text is not None
-    exchange(listing, text)
+    replace(listing, text)
     return [written, step]
 
 

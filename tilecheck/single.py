@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tilecheck.environment import of_toolkit
 from tilecheck.spec import Case
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ class Task:
 
 def find_tool(name: str) -> str | None:
     """The path of a tool of the CUDA toolkit: from the path, else from the toolkit. None: there is none."""
-    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    folders = [str(Path(toolkit) / "bin") for toolkit in toolkits if toolkit]
-    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
+    found = shutil.which(name) or of_toolkit(name)
+    return None if found is None else str(found)
 
 
 def run_under(

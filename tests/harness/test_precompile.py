@@ -57,8 +57,9 @@ def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def compiled(*cases: str) -> dict[str, str | None]:
     jobs = [Job("copy", case) for case in cases]
-    done = precompile(["specs_to_compile"], jobs, "sm_90a", {"kind": "cuda", "arch": "sm_90a"}, processes=2)
-    return {job.case: error for job, error in done}
+    target = {"kind": "cuda", "arch": "sm_90a"}
+    done = dict(precompile(["specs_to_compile"], jobs, "sm_90a", target, processes=2))
+    return {job.case: done[job] for job in jobs}
 
 
 def test_all_are_compiled_elsewhere_and_errors_come_back(specs: Path) -> None:
@@ -70,9 +71,15 @@ def test_all_are_compiled_elsewhere_and_errors_come_back(specs: Path) -> None:
     assert int((specs / "16-sm_90a").read_text()) != os.getpid()
 
 
-def test_a_process_that_dies_is_told_and_does_not_hang(specs: Path) -> None:
-    errors = compiled("n17", "n64")
-    assert "BrokenProcessPool" in (errors["n17"] or "")
+def test_a_job_that_ends_its_process_fails_alone(specs: Path) -> None:
+    errors = compiled("n17", "n64", "n13", "n16")
+    assert "BrokenProcessPool" in (errors.pop("n17") or "")
+    assert errors == {"n64": None, "n13": "copy-unlucky: does not compile for sm_90a", "n16": None}
+
+
+def test_what_cannot_be_loaded_is_told(specs: Path) -> None:
+    ((_, error),) = precompile(["no_such_module"], [Job("copy", "n16")], "sm_90a", {})
+    assert error is not None and "no_such_module" in error
 
 
 def test_nothing_to_compile() -> None:

@@ -8,8 +8,6 @@ architecture that is not the GPU's, the likeliest candidates are compiled and ra
 
 import argparse
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,11 +241,10 @@ def _described(goal: "Goal") -> dict[str, Any]:
 
 
 def _write(path: Path, data: list[dict[str, Any]]) -> None:
+    from tilecheck.files import replace
+
     try:
-        descriptor, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(data, file, indent=1)
-        os.replace(made, path)
+        replace(path, json.dumps(data, indent=1))
     except OSError as error:
         raise BadInput(f"--json {path}: {error.strerror}") from error
     note(f"written to {path}")

@@ -1,21 +1,16 @@
-"""Facts of many rows, by a few processes side by side: TileLang lowers in the process that asks it to.
+"""Facts of many rows, by a few processes side by side: TileLang lowers in the process that asks it to."""
 
-A row that ends its process, as a failed check inside a compiler may, is tried once more in a process of its
-own, and fails alone.
-"""
-
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from tilecheck.arches import arch
 from tilecheck.codegen import CodegenError, Facts, NoToolchain, facts_of
 from tilecheck.fields import changed_fields
+from tilecheck.processes import side_by_side
 from tilecheck.program import build_program
 from tilecheck.project import find_project
 from tilecheck.spec import KernelSpec
@@ -65,43 +60,22 @@ def compile_rows(
     if min(jobs, len(rows)) <= 1:
         for row in rows:
             take(_compile(specs, row))
-        return [done[row] for row in rows]
-    while rest := [row for row in rows if row not in done]:
-        for outcome in _pooled(root, rest, jobs):
-            take(outcome)
-        # If the pool broke, by one of the rows that ran, these are the first that are not done.
-        for row in [row for row in rest if row not in done][:jobs]:
-            lone = next(_pooled(root, [row], 1), None)
-            take(lone or Outcome(row, None, "the compiler ended its process"))
+    else:
+        for row, future in side_by_side(partial(_compile_in_child, root), rows, jobs):
+            try:
+                take(future.result())
+            except BrokenProcessPool:
+                take(Outcome(row, None, "the compiler ended its process"))
     return [done[row] for row in rows]
 
 
-def _pooled(root: Path, rows: Sequence[Row], jobs: int) -> Iterator[Outcome]:
-    """The outcomes as they come; those of a pool that broke are missing."""
-    # Not forked: TVM and torch have threads of their own by now.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(rows)), context, _start, (root,))
-    try:
-        for future in as_completed([pool.submit(_compile_in_child, row) for row in rows]):
-            yield future.result()
-    except BrokenProcessPool:
-        return
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+def _compile_in_child(root: Path, row: Row) -> Outcome:
+    return _compile(_specs(root), row)
 
 
-_specs: tuple[KernelSpec, ...] = ()
-
-
-def _start(root: Path) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent says that it was interrupted, and once is enough
-    globals()["_specs"] = find_project(root).specs()
-
-
-def _compile_in_child(row: Row) -> Outcome:
-    return _compile(_specs, row)
+@cache
+def _specs(root: Path) -> tuple[KernelSpec, ...]:
+    return find_project(root).specs()
 
 
 def _compile(specs: Sequence[KernelSpec], row: Row) -> Outcome:

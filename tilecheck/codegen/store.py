@@ -20,6 +20,7 @@ from typing import Any
 from filelock import FileLock
 
 from tilecheck.codegen.facts import Facts
+from tilecheck.files import replace
 
 SCHEMA = 1
 """Number of the form of the files; another one is refused."""
@@ -114,7 +115,7 @@ def update(
                 raise StoreError(
                     f"{_shown(path)}: other rows are from another toolchain; record all of {arch} together"
                 )
-            _replace(path, dump(Stored(arch, toolchain, {**kept, **facts})))
+            replace(path, dump(Stored(arch, toolchain, {**kept, **facts})))
     except OSError as error:
         raise StoreError(f"{_shown(path)}: not written: {error.strerror or error}") from error
 
@@ -170,18 +171,6 @@ def _braced(members: Mapping[str, str], indent: int) -> str:
         return "{}"
     lines = (f"{' ' * (indent + 2)}{json.dumps(name)}: {text}" for name, text in members.items())
     return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
-
-
-def _replace(path: Path, text: str) -> None:
-    made = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with made.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        made.replace(path)
-    finally:
-        made.unlink(missing_ok=True)
 
 
 # Reading, in a way that notices all that is not as we write it

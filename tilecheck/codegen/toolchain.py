@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilecheck.environment import version
+from tilecheck.environment import of_toolkit, version
 
 INSTALL = "pip install -e '.[codegen]'"
 """The command that installs the wheels, in tilecheck's checkout."""
@@ -74,19 +74,13 @@ def find_toolchain() -> Toolchain:
 def _find_nvcc() -> tuple[Path, str]:
     places = {
         "wheels": _of_wheel("nvidia-cuda-nvcc", "nvcc"),
-        "CUDA_HOME": _of_home("nvcc"),
+        "CUDA_HOME": of_toolkit("nvcc", usual=False),
         "path": _on_path("nvcc"),
     }
     for origin, nvcc in places.items():
         if nvcc is not None:
             return nvcc, origin
     raise NoToolchain(f"no nvcc in the wheels, in CUDA_HOME or on the path; {INSTALL} brings one")
-
-
-def _of_home(name: str) -> Path | None:
-    homes = (os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH"))
-    paths = (Path(home, "bin", name) for home in homes if home)
-    return next((path for path in paths if path.exists()), None)
 
 
 def _of_wheel(package: str, name: str) -> Path | None:
@@ -104,12 +98,7 @@ def _on_path(name: str) -> Path | None:
         return None
     # A toolkit's programs lie side by side; what is on the path may be a link or a script that calls them.
     real = Path(found).resolve()
-    return real if real.with_name("ptxas").exists() else _of_toolkit(name) or real
-
-
-def _of_toolkit(name: str) -> Path | None:
-    path = Path("/usr/local/cuda/bin", name)
-    return path if path.exists() else None
+    return real if real.with_name("ptxas").exists() else of_toolkit(name) or real
 
 
 def _beside(nvcc: Path) -> Path | None:

@@ -12,11 +12,13 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tilecheck.files import create
 from tilecheck.latency.gate import Bar, Measurement
 
 LIBRARIES = ("torch", "cuda", "cudnn")
@@ -171,13 +173,9 @@ def write_next(folder: Path, name: str, content: Mapping[str, Any]) -> Path:
 
     Raises BaselineError where it cannot be written.
     """
-    made = folder / f".{os.getpid()}.new"
+    text = json.dumps(content, indent=1) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with made.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(json.dumps(content, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
         files = numbered(folder)
         number = int(files[-1].name[:4]) if files else 0
         while True:
@@ -185,15 +183,11 @@ def write_next(folder: Path, name: str, content: Mapping[str, Any]) -> Path:
             path = folder / f"{number:04}_{name}.json"
             if any(other.name.startswith(f"{number:04}_") for other in numbered(folder)):
                 continue  # someone else's, meanwhile
-            try:
-                os.link(made, path)  # unlike a rename it fails where there is one
-            except FileExistsError:
-                continue
-            return path
+            with suppress(FileExistsError):
+                create(path, text)
+                return path
     except OSError as error:
         raise BaselineError(f"{shown(folder)}: not written: {error.strerror or error}") from error
-    finally:
-        made.unlink(missing_ok=True)
 
 
 # Completeness

@@ -2,9 +2,9 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
+from tilecheck import files
 from tilecheck.report.assembly import assemble
 from tilecheck.report.codec import WrongForm, from_plain, to_json
 from tilecheck.report.journal import FILE as JOURNAL
@@ -107,19 +107,10 @@ def read_journal(folder: Path, died: float = 0.0) -> Report:
 
 def replace(path: Path, text: str) -> None:
     """Writes a file whole or not at all.  Raises ReportError."""
-    made = None
     try:
-        # Of no fixed name, as two processes may be at it.
-        descriptor, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(made).chmod(0o644)
-        Path(made).replace(path)
+        files.replace(path, text)
     except OSError as error:
         raise ReportError(f"{show(path)} was not written: {error.strerror or error}") from error
-    finally:
-        if made is not None:
-            Path(made).unlink(missing_ok=True)
 
 
 def show(path: Path) -> str:

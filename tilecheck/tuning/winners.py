@@ -7,14 +7,14 @@ the kernel's `legal` accepts it. Imports neither torch nor TileLang.
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from tilecheck.files import replace
 
 FILE = "schedules.json"
 """Name of the file, beside the module of a kernel's program."""
@@ -124,15 +124,7 @@ def write_winners(path: Path, winners: "tuple[Winner, ...] | list[Winner]") -> N
     with suppress(OSError):
         if path.read_text(encoding="utf-8") == text:
             return
-    descriptor, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(made).chmod(0o644)
-        Path(made).replace(path)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise
+    replace(path, text)
 
 
 def with_winner(winners: tuple[Winner, ...], new: Winner) -> tuple[Winner, ...]:

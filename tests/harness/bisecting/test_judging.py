@@ -4,19 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from tests.harness.facts import AMPERE
 from tilecheck.bisecting.candidates import BisectError
 from tilecheck.bisecting.judging import Judge
 from tilecheck.bisecting.probe import Reply
-from tilecheck.codegen.facts import Facts
 
 RIGHT, WRONG = Reply("right"), Reply("wrong", "12 of 4099 elements wrong")
 UNBUILT, HUNG, ABSENT = Reply("no build", "SyntaxError"), Reply("hung"), Reply("absent", "no kernel")
 
-GOOD = Facts("", 1, 128, 168, 0, 0, 0, 0, 0, 1, 1000, "source", "s1", {"LDGSTS.128": 8})
-
 
 def code(sass: str, **given: object) -> Reply:
-    return Reply("right", facts=replace(GOOD, sass_hash=sass, **given).as_json())  # type: ignore[arg-type]
+    return Reply("right", facts=replace(AMPERE, sass_hash=sass, **given).as_json())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

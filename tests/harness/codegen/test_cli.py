@@ -3,13 +3,14 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.harness.facts import HOPPER, changed
 from tilecheck import codegen
 from tilecheck.cli import elsewhere, main
 from tilecheck.codegen import CodegenError, Facts, NoToolchain, batch, find_toolchain, store
@@ -54,38 +55,7 @@ SPECS = (
 )
 """
 
-FACTS = Facts(
-    schedule="",
-    kernels=1,
-    threads=128,
-    registers=168,
-    spill_stores=0,
-    spill_loads=0,
-    stack=0,
-    static_shared=16,
-    dynamic_shared=65536,
-    barriers=1,
-    cubin_bytes=20480,
-    source_hash="a" * 16,
-    sass_hash="b" * 16,
-    instructions={
-        "HGMMA": 8,
-        "UTMALDG": 12,
-        "UTMASTG": 1,
-        "STSM": 16,
-        "LDG.128": 4,
-        "LDG.32": 1,
-        "total": 800,
-    },
-)
 TOOLCHAIN = {"tilelang": version("tilelang") or "", "nvcc": "13.0.88"}
-
-
-def changed(code: Mapping[str, int] | None = None, **values: Any) -> Facts:
-    """The facts with other counts of instructions, and other values."""
-    counts = {**FACTS.instructions, **(code or {})}
-    code = {name: count for name, count in counts.items() if count}
-    return dataclasses.replace(FACTS, sass_hash="c" * 16, instructions=code, **values)
 
 
 @pytest.fixture
@@ -103,7 +73,7 @@ class Stand:
     """In place of the compiler.  facts: what it gives for a row; an error is raised."""
 
     def __init__(self) -> None:
-        self.facts: Callable[[Row], Facts] = lambda row: FACTS
+        self.facts: Callable[[Row], Facts] = lambda row: HOPPER
         self.rows: list[Row] = []
 
     def compile(self, program: SimpleNamespace) -> Facts:
@@ -148,20 +118,20 @@ def run(told: Told, *arguments: str) -> tuple[int, str, str]:
 TABLE = """\
   case       arch    threads  regs  spills  shared  tensor   copies     ld/stmatrix  ld/st bits  cubin
 row_scale
-  tile-fp16  sm_80       128   168    8+12   65552  -        bulk 12+1  0+16         128,32/-    20480
-  tile-fp16  sm_90a      128   168       0   65552  HGMMA 8  bulk 12+1  0+16         128,32/-    20480
-  tail-fp16  sm_80       128   168    8+12   65552  -        bulk 12+1  0+16         128,32/-    20480
-  tail-fp16  sm_90a      128   168       0   65552  HGMMA 8  bulk 12+1  0+16         128,32/-    20480
+  tile-fp16  sm_80       256   168    8+12   66560  -        bulk 12+1  0+16         128,32/128   7392
+  tile-fp16  sm_90a      256   168       0   66560  HGMMA 8  bulk 12+1  0+16         128,32/128   7392
+  tail-fp16  sm_80       256   168    8+12   66560  -        bulk 12+1  0+16         128,32/128   7392
+  tail-fp16  sm_90a      256   168       0   66560  HGMMA 8  bulk 12+1  0+16         128,32/128   7392
 hopper
-  tile-fp16  sm_90a      128   168       0   65552  HGMMA 8  bulk 12+1  0+16         128,32/-    20480
+  tile-fp16  sm_90a      256   168       0   66560  HGMMA 8  bulk 12+1  0+16         128,32/128   7392
 
 nvcc 13.0.88 (wheels)
 """
 
 
 def test_table_of_facts(compiler: Stand, capfd: Told) -> None:
-    other = changed({"HGMMA": 0}, spill_stores=8, spill_loads=12)
-    compiler.facts = lambda row: FACTS if row.arch == "sm_90a" else other
+    other = changed(HOPPER, {"HGMMA": 0}, spill_stores=8, spill_loads=12)
+    compiler.facts = lambda row: HOPPER if row.arch == "sm_90a" else other
     code, out, err = run(capfd, "facts", "--jobs", "1", "--arch", "sm_80,sm_90a")
     assert (code, out) == (0, TABLE), "hopper claims no sm_80"
     assert "chatter of a library" in err
@@ -172,21 +142,21 @@ def test_row_that_does_not_compile_has_its_reason_and_fails(compiler: Stand, cap
     def facts(row: Row) -> Facts:
         if row.case == "tail-fp16":
             raise CodegenError("TileLang does not lower it: " + "very " * 40 + "long reason")
-        return FACTS
+        return HOPPER
 
     compiler.facts = facts
     code, out, _ = run(capfd, "facts", "row-scale", "--jobs", "1")
     assert code == 1
     assert "tail-fp16  sm_90a  does not compile:\n      TileLang does not lower it: very" in out
     assert max(map(len, out.splitlines())) <= 110
-    assert "tile-fp16  sm_90a      128" in out
+    assert "tile-fp16  sm_90a      256" in out
 
 
 def test_json_is_all_of_standard_output(compiler: Stand, capfd: Told) -> None:
     def facts(row: Row) -> Facts:
         if row.arch == "sm_80":
             raise CodegenError("no")
-        return FACTS
+        return HOPPER
 
     compiler.facts = facts
     arguments = ("--case", "t*", "--arch", "sm_80", "sm_90a", "--jobs", "1")
@@ -204,7 +174,7 @@ def test_json_is_all_of_standard_output(compiler: Stand, capfd: Told) -> None:
     rows = parse(out, "it").rows
     assert rows["row_scale", "tile-fp16", "default", "sm_80"] == "no"
     assert rows["row_scale", "tile-fp16", "default", "sm_90a"] == dataclasses.replace(
-        FACTS, schedule="Schedule(stages=3)"
+        HOPPER, schedule="Schedule(stages=3)"
     )
 
 
@@ -271,10 +241,10 @@ def printed(path: Path, rows: dict[str, Facts | str]) -> str:
 
 
 WORSE = {
-    "lost copies": (changed({"UTMALDG": 0, "LDG.128": 16}), "UTMALDG 12 -> 0"),
-    "lost tensor cores": (changed({"HGMMA": 0, "HMMA": 64}), "HGMMA 8 -> 0"),
-    "spills": (changed(spill_stores=48, spill_loads=64), "spill stores 0 -> 48, spill loads 0 -> 64"),
-    "shared memory": (changed(dynamic_shared=131072), "dynamic shared memory 65536 -> 131072"),
+    "lost copies": (changed(HOPPER, {"UTMALDG": 0, "LDG.128": 16}), "UTMALDG 12 -> 0"),
+    "lost tensor cores": (changed(HOPPER, {"HGMMA": 0, "HMMA": 64}), "HGMMA 8 -> 0"),
+    "spills": (changed(HOPPER, spill_stores=48, spill_loads=64), "spill stores 0 -> 48, spill loads 0 -> 64"),
+    "shared memory": (changed(HOPPER, dynamic_shared=131072), "dynamic shared memory 65536 -> 131072"),
     "refusal": ("TileLang does not lower it", "compiles no more: TileLang does not lower it"),
 }
 
@@ -282,8 +252,8 @@ WORSE = {
 @pytest.mark.parametrize("name", WORSE)
 def test_what_gets_worse_fails(name: str, tmp_path: Path, capfd: Told) -> None:
     value, words = WORSE[name]
-    old = file_of(tmp_path / "old.json", {"tile-fp16": FACTS, "tail-fp16": FACTS})
-    new = printed(tmp_path / "new.json", {"tile-fp16": FACTS, "tail-fp16": value})
+    old = file_of(tmp_path / "old.json", {"tile-fp16": HOPPER, "tail-fp16": HOPPER})
+    new = printed(tmp_path / "new.json", {"tile-fp16": HOPPER, "tail-fp16": value})
     code, out, err = run(capfd, "diff-codegen", old, new)
     assert (code, err) == (1, "")
     assert "tilelang 1 -> 2" in out
@@ -298,15 +268,15 @@ def test_what_gets_worse_fails(name: str, tmp_path: Path, capfd: Told) -> None:
 @pytest.mark.parametrize(
     ("value", "counted"),
     [
-        (FACTS, "1 the same"),
-        (dataclasses.replace(FACTS, source_hash="d" * 16), "1 the same from another CUDA source"),
-        (changed({"total": 801}), "1 only different"),
-        (changed(registers=96), "1 better"),
+        (HOPPER, "1 the same"),
+        (dataclasses.replace(HOPPER, source_hash="d" * 16), "1 the same from another CUDA source"),
+        (changed(HOPPER, {"total": 801}), "1 only different"),
+        (changed(HOPPER, registers=96), "1 better"),
     ],
 )
 def test_what_gets_no_worse_passes(value: Facts, counted: str, tmp_path: Path, capfd: Told) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
-    file_of(old, {"tile-fp16": FACTS})
+    file_of(old, {"tile-fp16": HOPPER})
     file_of(new, {"tile-fp16": value})
     code, out, _ = run(capfd, "diff-codegen", str(old), str(new))
     assert code == 0
@@ -315,16 +285,16 @@ def test_what_gets_no_worse_passes(value: Facts, counted: str, tmp_path: Path, c
 
 def test_worst_comes_first_and_rows_of_one_fate_together(tmp_path: Path, capfd: Told) -> None:
     names = ("a", "b", "c", "d", "e", "f")
-    old = printed(tmp_path / "old.json", dict.fromkeys(names, FACTS))
+    old = printed(tmp_path / "old.json", dict.fromkeys(names, HOPPER))
     new = printed(
         tmp_path / "new.json",
         {
-            "a": changed(registers=96),
-            "b": changed({"total": 801}),
-            "c": changed(spill_stores=4),
-            "d": changed(dynamic_shared=70000),
+            "a": changed(HOPPER, registers=96),
+            "b": changed(HOPPER, {"total": 801}),
+            "c": changed(HOPPER, spill_stores=4),
+            "d": changed(HOPPER, dynamic_shared=70000),
             "e": "refused",
-            "f": changed(spill_stores=4),
+            "f": changed(HOPPER, spill_stores=4),
         },
     )
     code, out, _ = run(capfd, "diff-codegen", old, new, "--all")
@@ -342,9 +312,9 @@ def test_worst_comes_first_and_rows_of_one_fate_together(tmp_path: Path, capfd: 
 
 
 def test_folders_and_selection(tmp_path: Path, capfd: Told) -> None:
-    for folder, value in (("old", FACTS), ("new", changed(spill_stores=4))):
+    for folder, value in (("old", HOPPER), ("new", changed(HOPPER, spill_stores=4))):
         for arch in ("sm_80", "sm_90a"):
-            file_of(tmp_path / folder / f"{arch}.json", {"tile-fp16": value, "tail-fp16": FACTS}, arch)
+            file_of(tmp_path / folder / f"{arch}.json", {"tile-fp16": value, "tail-fp16": HOPPER}, arch)
     folders = str(tmp_path / "old"), str(tmp_path / "new")
     code, out, _ = run(capfd, "diff-codegen", *folders)
     assert code == 1 and "4 rows: 2 worse" in out
@@ -357,8 +327,8 @@ def test_folders_and_selection(tmp_path: Path, capfd: Told) -> None:
 
 
 def test_rows_of_one_side_only_are_named(tmp_path: Path, capfd: Told) -> None:
-    old = file_of(tmp_path / "old.json", {"tile-fp16": FACTS, "gone": FACTS})
-    new = file_of(tmp_path / "new.json", {"tile-fp16": FACTS, "fresh": FACTS})
+    old = file_of(tmp_path / "old.json", {"tile-fp16": HOPPER, "gone": HOPPER})
+    new = file_of(tmp_path / "new.json", {"tile-fp16": HOPPER, "fresh": HOPPER})
     code, out, _ = run(capfd, "diff-codegen", old, new)
     assert code == 0
     assert "only in A: 1 row\n  row-scale-gone-sm_90a" in out
@@ -377,7 +347,7 @@ def test_rows_of_one_side_only_are_named(tmp_path: Path, capfd: Told) -> None:
 )
 def test_file_that_cannot_be_used(text: str, message: str, tmp_path: Path, capfd: Told) -> None:
     (tmp_path / "old.json").write_text(text)
-    new = file_of(tmp_path / "new.json", {"tile-fp16": FACTS})
+    new = file_of(tmp_path / "new.json", {"tile-fp16": HOPPER})
     code, out, err = run(capfd, "diff-codegen", str(tmp_path / "old.json"), new)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1 and message in err
@@ -394,11 +364,11 @@ def test_two_versions(compiler: Stand, capfd: Told, monkeypatch: pytest.MonkeyPa
 
     def collect(asked_version: str, root: Path, rows: list[Row], jobs: int, told: Any) -> Collection:
         asked.append((asked_version, rows))
-        facts = {(row.kernel, row.case, "default", row.arch): FACTS for row in rows}
+        facts = {(row.kernel, row.case, "default", row.arch): HOPPER for row in rows}
         return Collection({"sm_90a": {**TOOLCHAIN, "tilelang": asked_version}}, dict(facts))
 
     monkeypatch.setattr(elsewhere, "collect_with", collect)
-    compiler.facts = lambda row: changed(spill_stores=4) if row.kernel == "hopper" else FACTS
+    compiler.facts = lambda row: changed(HOPPER, spill_stores=4) if row.kernel == "hopper" else HOPPER
     code, out, err = run(capfd, "diff-codegen", "0.1.14", "installed", "--jobs", "1")
     assert code == 1
     assert asked == [("0.1.14", compiler.rows)]
@@ -411,7 +381,7 @@ def test_two_versions(compiler: Stand, capfd: Told, monkeypatch: pytest.MonkeyPa
 def test_file_against_a_version_takes_the_rows_of_the_file(
     compiler: Stand, tmp_path: Path, capfd: Told
 ) -> None:
-    old = file_of(tmp_path / "sm_100a.json", {"tail-fp16": FACTS, "no-more": FACTS}, "sm_100a")
+    old = file_of(tmp_path / "sm_100a.json", {"tail-fp16": HOPPER, "no-more": HOPPER}, "sm_100a")
     code, out, _ = run(capfd, "diff-codegen", old, "installed", "--jobs", "1")
     assert code == 0
     assert compiler.rows == [Row("row_scale", "tail-fp16", "sm_100a")]

@@ -3,46 +3,30 @@ from dataclasses import replace
 
 import pytest
 
+from tests.harness.facts import AMPERE
 from tilecheck.arches import ARCHES, arch
 from tilecheck.codegen import Facts
 from tilecheck.codegen.facts import NUMBERS
 from tilecheck.codegen.sass import family
 from tilecheck.landmarks import Landmark, absent, common, global_accesses, present, tensor_cores
 
-FACTS = Facts(
-    schedule="Schedule(block_m=128)",
-    kernels=1,
-    threads=256,
-    registers=168,
-    spill_stores=0,
-    spill_loads=0,
-    stack=0,
-    static_shared=1024,
-    dynamic_shared=65536,
-    barriers=1,
-    cubin_bytes=20000,
-    source_hash="0" * 16,
-    sass_hash="1" * 16,
-    instructions={"LDG.128": 4, "LDG.32": 2, "LDGSTS.128": 8, "HMMA": 64, "total": 500},
-)
-
 
 def test_a_family_counts_in_all_its_widths() -> None:
-    assert FACTS.value("LDG") == 6
-    assert FACTS.value("LDG.128") == 4
-    assert FACTS.value("LDGSTS") == 8
-    assert FACTS.value("HGMMA") == 0
-    assert FACTS.value("dynamic_shared") == 65536
+    assert AMPERE.value("LDG") == 6
+    assert AMPERE.value("LDG.128") == 4
+    assert AMPERE.value("LDGSTS") == 8
+    assert AMPERE.value("HGMMA") == 0
+    assert AMPERE.value("dynamic_shared") == 65536
 
 
 def test_registers_of_a_block_are_given_to_warps_in_units() -> None:
     # CUDA Occupancy Calculator: units of 256 registers a warp; 33 * 32 = 1056 become 1280.
-    assert replace(FACTS, threads=65, registers=33).registers_of_block == 3 * 1280
+    assert replace(AMPERE, threads=65, registers=33).registers_of_block == 3 * 1280
 
 
 def test_facts_survive_json_and_pickle() -> None:
-    assert Facts(**FACTS.as_json()) == FACTS
-    assert pickle.loads(pickle.dumps(FACTS)) == FACTS
+    assert Facts(**AMPERE.as_json()) == AMPERE
+    assert pickle.loads(pickle.dumps(AMPERE)) == AMPERE
 
 
 @pytest.mark.parametrize(
@@ -56,7 +40,7 @@ def test_facts_survive_json_and_pickle() -> None:
     ],
 )
 def test_breach(landmark: Landmark, breach: str | None) -> None:
-    assert landmark.breach(FACTS) == breach
+    assert landmark.breach(AMPERE) == breach
 
 
 @pytest.mark.parametrize(
@@ -83,8 +67,8 @@ def test_malformed_landmark(arguments: dict[str, object], match: str) -> None:
 )
 @pytest.mark.parametrize("name", ARCHES)
 def test_common_landmarks(name: str, change: dict[str, object], broken: str) -> None:
-    assert not any(landmark.breach(FACTS) for landmark in common(arch(name)))
-    facts = replace(FACTS, **change)  # type: ignore[arg-type]
+    assert not any(landmark.breach(AMPERE) for landmark in common(arch(name)))
+    facts = replace(AMPERE, **change)  # type: ignore[arg-type]
     assert [landmark.id for landmark in common(arch(name)) if landmark.breach(facts)] == [broken]
 
 
@@ -128,7 +112,7 @@ def test_each_architecture_has_its_tensor_cores(name: str, rows: int, fact: str)
 def test_width_of_global_accesses(
     loads: int, stores: int, instructions: dict[str, int], broken: list[str]
 ) -> None:
-    facts = replace(FACTS, instructions=instructions)
+    facts = replace(AMPERE, instructions=instructions)
     assert [mark.id for mark in global_accesses(loads, stores) if mark.breach(facts)] == broken
 
 

@@ -3,16 +3,18 @@
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tilecheck
+from tests.harness.facts import AMPERE
 from tests.harness.report import preload
 
 # What the project's conftest replaces has to be what pytester's runs see: see test_plugin.py.
-from tilecheck import codegen, environment, launch, program  # noqa: F401
+from tilecheck import codegen, environment, files, launch, program  # noqa: F401
 from tilecheck.arches import ARCHES
 from tilecheck.codegen import store
 from tilecheck.environment import Machine
@@ -80,22 +82,7 @@ tilecheck_specs = my_kernels
 tilecheck_known_issues = known.toml
 """
 
-FACTS: dict[str, Any] = {
-    "schedule": "",
-    "kernels": 1,
-    "threads": 128,
-    "registers": 168,
-    "spill_stores": 0,
-    "spill_loads": 0,
-    "stack": 0,
-    "static_shared": 0,
-    "dynamic_shared": 65536,
-    "barriers": 1,
-    "cubin_bytes": 7392,
-    "source_hash": "6f88",
-    "sass_hash": "5cb5",
-    "instructions": {"HMMA": 32, "LDGSTS.128": 8, "LDG.32": 1},
-}
+FACTS = replace(AMPERE, instructions={"HMMA": 32, "LDGSTS.128": 8, "LDG.32": 1}).as_json()
 VERSIONS = {"nvcc": "13.0.88", "tilelang": "0.1.15"}
 NEWER = {"nvcc": "13.1.80", "tilelang": "0.1.15"}
 MODULE = Path(__file__).parents[2] / "test_codegen.py"
@@ -519,7 +506,7 @@ class TestUpdate:
 
         project.compiles("copy-any-sm_100a", registers=1)
         before = project.files()
-        monkeypatch.setattr(store.os, "fsync", full)
+        monkeypatch.setattr(files.os, "fsync", full)
         result = project.run_all("--update-facts")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines("*sm_100a.json: not written: No space left on device")

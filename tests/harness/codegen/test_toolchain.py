@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tilecheck.codegen import toolchain as module
+from tilecheck import environment
 from tilecheck.codegen.toolchain import NoToolchain, find_toolchain
 
 
@@ -29,7 +29,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise importlib.metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(importlib.metadata, "files", no_wheels)
-    monkeypatch.setattr(module, "_of_toolkit", lambda name: None)
+    monkeypatch.setattr(environment, "USUAL_TOOLKIT", str(tmp_path / "usual"))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -68,6 +68,16 @@ def test_a_link_on_the_path_leads_to_its_toolkit(bare: Path) -> None:
     home = toolkit(bare / "home")
     (bare / "bin" / "nvcc").symlink_to(home / "bin" / "nvcc")
     assert find_toolchain().nvdisasm == home / "bin" / "nvdisasm"
+
+
+def test_a_script_on_the_path_calls_the_toolkit_in_the_usual_place(bare: Path) -> None:
+    program(bare / "bin" / "nvcc", "a script")
+    home = toolkit(bare / "usual")
+    assert (find_toolchain().origin, find_toolchain().nvcc) == ("path", home / "bin" / "nvcc")
+    os.remove(bare / "bin" / "nvcc")
+    find_toolchain.cache_clear()
+    with pytest.raises(NoToolchain, match="no nvcc"):
+        find_toolchain()
 
 
 def test_fingerprint_names_all_that_decides(bare: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.facts import HOPPER
 from tilecheck.codegen.collection import Collection, parse
-from tilecheck.codegen.facts import Facts
 from tilecheck.nightly.drift import Drift
 from tilecheck.nightly.night import Failure, Night, Time
 from tilecheck.nightly.triage import Finding, drift_lines, triage
@@ -50,7 +50,7 @@ def slow_night(day: int, verdict: str = "slower", **given: object) -> Night:
 
 
 def facts(sass: str, registers: int = 168) -> Collection:
-    made = Facts("", 1, 128, registers, 0, 0, 0, 0, 0, 1, 1000, "source", sass, {"HGMMA": 8})
+    made = replace(HOPPER, registers=registers, sass_hash=sass)
     row = {"kernel": "matmul", "case": "square-fp16", "variant": "default", "arch": "sm_90a"}
     return parse(json.dumps({"toolchain": {}, "rows": [{**row, "facts": made.as_json()}]}), "test")
 

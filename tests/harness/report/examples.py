@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from tests.harness.facts import HOPPER
 from tilecheck.report.model import (
     SCHEMA,
     SECTIONS,
@@ -23,22 +24,6 @@ from tilecheck.report.model import (
 
 GPU = "Example GPU"
 DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-FACTS: dict[str, Any] = {
-    "schedule": "",
-    "kernels": 1,
-    "threads": 128,
-    "registers": 168,
-    "spill_stores": 0,
-    "spill_loads": 0,
-    "stack": 0,
-    "static_shared": 0,
-    "dynamic_shared": 65536,
-    "barriers": 1,
-    "cubin_bytes": 7392,
-    "source_hash": "6f88",
-    "sass_hash": "5cb5",
-    "instructions": {"HGMMA": 8, "UTMALDG": 80, "STSM": 16, "LDG.128": 2},
-}
 HOSTILE = (
     "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>`*_[a](javascript:b)|</pre></svg>"
     "${x}{{7*7}}$\\frac"
@@ -128,7 +113,7 @@ def code_of(name: str) -> list[Code]:
                 stored="changed" if changed else "same",
                 words="spill stores 0 -> 8, registers 168 -> 255" if changed else "",
                 severity="regression" if changed else "neutral",
-                facts={**FACTS, "registers": 255 if changed else 168, "spill_stores": 8 * changed},
+                facts={**HOPPER.as_json(), "registers": 255 if changed else 168, "spill_stores": 8 * changed},
             )
         )
     return rows
