@@ -391,6 +391,18 @@ def huge_scores(Q, K):
     return {"Q": Q * 100, "K": K * 100}
 
 
+def low_scores(Q, K):
+    """No score is above -4e4: a maximum that starts higher is never reached."""
+    return {"Q": Q.abs() + 75, "K": -K.abs() - 75}
+
+
+def tower(Q, K, V):
+    """Scores are 0, and 40 for the last key, whose value is 0: what is left of the others is hardly more."""
+    Q, K, V = torch.zeros_like(Q), torch.zeros_like(K), torch.ones_like(V)
+    Q[..., 0], K[:, :, -1, 0], V[:, :, -1] = 40, math.sqrt(Q.shape[-1]), 0
+    return {"Q": Q, "K": K, "V": V}
+
+
 def special_values(Q, K, V):
     """A NaN key, an infinite value, an infinite query: each spoils the outputs that it reaches, no other."""
     Q, K, V = Q.clone(), K.clone(), V.clone()
@@ -431,6 +443,7 @@ CASES = (
     *rows(B16, "len-257-causal", _dims(257), "trip count 3; prime", CAUSAL),
     *rows(BOTH, "len-296", _dims(296), "tilelang #1213", FULL),
     *rows(BOTH, "len-296-causal", _dims(296), "tilelang #1213", CAUSAL),
+    *rows(B16, "len-400-causal", _dims(400), "trip count 4, most tiles whole", CAUSAL),
     # Lengths that differ.
     *rows(F16, "decode", _dims(1, 257), "one query, a prime number of keys", FULL),
     *rows(B16, "decode-causal", _dims(1, 257), "the one query sees all, if aligned bottom right", CAUSAL),
@@ -439,11 +452,13 @@ CASES = (
     *rows(F16, "more-queries", _dims(200, 65), "different tails", FULL),
     *rows(BOTH, "more-queries-causal", _dims(228, 100), "128 queries see no key: zeros", CAUSAL),
     *rows(F16, "blind-tiles-causal", _dims(300, 40), "whole tiles of queries see no key", CAUSAL),
+    *rows(F16, "many-keys", _dims(16, 4200), "34 tiles of keys", FULL),
     *rows(F16, "one-key-causal", _dims(129, 1), "only the last query sees a key", CAUSAL),
     # Heads, batches, head dims.
     *rows(F16, "grouped", _dims(70, heads=4, kv_heads=2), "pairs of heads share keys", FULL),
     *rows(B16, "grouped-causal", _dims(70, batch=2, heads=6, kv_heads=2), "the same, batched", CAUSAL),
     *rows(F16, "multi-query-causal", _dims(70, heads=3, kv_heads=1), "all heads share keys", CAUSAL),
+    *rows(F16, "heads-8-causal", _dims(64, heads=8), "many heads", CAUSAL),
     *rows(F16, "batch", _dims(130, 67, batch=2, heads=2), "a tail ends before the next head", FULL),
     *rows(F16, "dim-16-causal", _dims(100, head_dim=16), "smallest head dim, one mma deep", CAUSAL),
     *rows(B16, "dim-80", _dims(100, head_dim=80), "head dim with the narrowest swizzle", FULL),
@@ -467,6 +482,9 @@ CASES = (
     *rows(F16, "creeping", _dims(16, 4096), "rescaling in 16 bits", FULL, "creeping"),
     *rows(BOTH, "large-scores", _dims(140), "scores in the tens", FULL, "large-scores"),
     *rows(F16, "huge-scores", _dims(140), "scores in the ten thousands", CAUSAL, "huge-scores"),
+    *rows(BOTH, "low-scores", _dims(140), "scores far below zero", FULL, "low-scores"),
+    *rows(BOTH, "low-scores-causal", _dims(140), "scores far below zero", CAUSAL, "low-scores"),
+    *rows(B16, "tower", _dims(16, 4096), "32 tiles that one key outweighs", FULL, "tower"),
     *rows(F16, "one-hot", _dims(130), "queries that pick a column of the keys", FULL, "one-hot"),
     *rows(F16, "cancelling", _dims(130), "products that cancel within a score", FULL, "cancelling"),
     *rows(F16, "integers-causal", _dims(130), "scores that tie", CAUSAL, "integers"),
@@ -515,6 +533,8 @@ DRAWS = {
     "creeping": creeping_scores,
     "large-scores": large_scores,
     "huge-scores": huge_scores,
+    "low-scores": low_scores,
+    "tower": tower,
     "special": special_values,
 }
 

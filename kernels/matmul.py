@@ -335,8 +335,11 @@ def cublas(A: torch.Tensor, B: torch.Tensor, trans_a: bool, trans_b: bool) -> to
 
 
 def counting(A: torch.Tensor, B: torch.Tensor, K: int, rng: torch.Generator) -> dict[str, torch.Tensor]:
-    """Integers from 0 on. Sums are about 2^13: exact in fp32, past 2^11, up to which fp16 counts in ones."""
-    top = max(1, min(255, int((2**15 / max(K, 1)) ** 0.5)))
+    """Integers from 0 on, whose sums are exact in fp32. In 16-bit types they are about 2^13, past 2^11, up to
+    which fp16 counts in ones; in fp32 about 2^22 and below 2^24, up to which it does.
+    """
+    most = 2**24 if A.dtype == torch.float32 else 2**15
+    top = max(1, min(255, int((most / max(K, 1)) ** 0.5)))
 
     def draw(like: torch.Tensor) -> torch.Tensor:
         return torch.randint(0, top + 1, like.shape, generator=rng).to(like.dtype)
@@ -353,6 +356,16 @@ def powers_of_two(B: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tens
     """B of powers of two: products have the bits of A, and one is lost where A loses one."""
     signs = torch.randint(0, 2, B.shape, generator=rng) * 2 - 1
     return {"B": signs * 2.0 ** torch.randint(-2, 3, B.shape, generator=rng)}
+
+
+def eleven_bits(A: torch.Tensor, B: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+    """Odd numbers of 11 bits, all that tf32 keeps, over 2^10: products have 22, which sums have to hold."""
+
+    def draw(like: torch.Tensor) -> torch.Tensor:
+        odd = torch.randint(2**9, 2**10, like.shape, generator=rng) * 2 + 1
+        return ((torch.randint(0, 2, like.shape, generator=rng) * 2 - 1) * odd * 2.0**-10).to(like.dtype)
+
+    return {"A": draw(A), "B": draw(B)}
 
 
 def wide_range(A: torch.Tensor, B: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -411,6 +424,7 @@ CASES = (
     *_rows("trips-4", FP16, "nn", 64, 64, 256, "as many trips as stages"),
     *_rows("trips-5", FP16, "nn", 64, 64, 320, "one trip more than stages: a stage is used again"),
     *_rows("trips-9", FP16, "nn", 64, 64, 520, "barriers change phase twice; a tail in K"),
+    *_rows("trips-66", FP16, "nn", 64, 64, 4224, "many trips"),
     *_rows("nt-tails", ALL, "nt", 65, 66, 67, "B transposed; tails in M, N and K, nothing aligned"),
     *_rows("tn-tails", ALL, "tn", 65, 66, 67, "A transposed; tails in M, N and K, nothing aligned"),
     *_rows("tt-tails", ALL, "tt", 65, 66, 67, "both transposed; tails in M, N and K, nothing aligned"),
@@ -428,6 +442,8 @@ CASES = (
     *_rows("cancelling", ALL, "nn", 64, 64, 256, "sums near zero of large products", "cancelling"),
     *_rows("overflow", FP16, "nn", 64, 64, 64, "past 65504 results are infinite", "overflowing"),
     *_rows("powers-of-two", FP32, "nn", 64, 64, 1, "A keeps all bits of tf32", "powers-of-two"),
+    *_rows("eleven-bits", FP32, "nn", 64, 72, 8, "no operand loses a bit, and no sum may", "eleven-bits"),
+    *_rows("eleven-bits-trips", FP32, "nt", 65, 66, 68, "nor over three trips", "eleven-bits"),
     *_rows("wide-range", BF16 + FP32, "nn", 64, 64, 64, "values that fp16 cannot hold", "wide-range"),
     *_rows("special", ALL, "nn", 65, 72, 70, "NaN and infinity spread along a row or column", "special"),
     # Under every schedule of the grid.
@@ -497,6 +513,7 @@ SPEC = KernelSpec(
         "counting": counting,
         "overflowing": overflowing,
         "powers-of-two": powers_of_two,
+        "eleven-bits": eleven_bits,
         "wide-range": wide_range,
         "special": special_values,
     },

@@ -260,6 +260,20 @@ def near_ten_thousand(X):
     return {"X": X * 16 + 1e4}
 
 
+def far_below(X, M):
+    """Rows of which nothing is near zero: a maximum that starts too high is never reached."""
+    largest = torch.finfo(X.dtype).max
+    shift = torch.tensor([largest, 1e30, 1e5, 6e4], dtype=torch.float64)[torch.arange(M) % 4, None]
+    return {"X": (X.double() - shift).clamp(min=-largest).to(X.dtype)}
+
+
+def tower(X):
+    """The last column is 30 above the rest, whose sum hardly counts any more: it is scaled by exp(-30)."""
+    X = X / 8
+    X[:, -1] = 30
+    return {"X": X}
+
+
 def special_rows(X, M, N):
     """Every other row is of a special kind."""
     X = X.clone()
@@ -318,6 +332,9 @@ CASES = (
     *rows(F32, "ten-thousand-online", {"M": 1, "N": 33333}, "the same, online", draw="1e4"),
     *rows(ALL, "special", {"M": 16, "N": 200}, "NaN, infinities, largest values: as torch", draw="special"),
     *rows(ALL, "special-online", {"M": 16, "N": 33000}, "the same, online", draw="special"),
+    *rows(ALL, "far-below", {"M": 12, "N": 200}, "values from -6e4 down to the last", draw="far-below"),
+    *rows(ALL, "far-below-online", {"M": 4, "N": 33000}, "the same, online", draw="far-below"),
+    *rows(F32, "tower-online", {"M": 2, "N": 49153}, "a column that outweighs three chunks", draw="tower"),
     *rows(F32, "one-hot", {"M": 20, "N": 160}, "all weight in one place", draw="one-hot"),
     *rows(F16, "integers", {"M": 4, "N": 400}, "several maxima", draw="integers"),
     *rows(F32, "cancelling", {"M": 4, "N": 400}, "weights within a factor of 20", draw="cancelling"),
@@ -347,6 +364,8 @@ DRAWS = {
     "rising": rising,
     "late": late_values,
     "1e4": near_ten_thousand,
+    "far-below": far_below,
+    "tower": tower,
     "special": special_rows,
 }
 

@@ -150,6 +150,7 @@ CASES = (
         "special", ALL, 169, "NaN, infinities, overflow, denormals and -0 as IEEE 754 has them", "special"
     ),
     *_rows("million-odd", ("float16",), 2**20 + 1, "two accesses a thread, and a tail of one"),
+    *_rows("many-blocks", ("float32",), 2**21 + 2**15 + 1, "2081 blocks, the last of one element"),
     *_rows("2e20", ALL, 2**20, "fits in L2"),
     *_rows("2e24", ALL, 2**24, "larger than L2"),
     *_rows("2e28", ("float32", "bfloat16"), 2**28, "bound by memory alone; 3 GiB in fp32"),

@@ -42,11 +42,24 @@ class TestProperties:
             piped = run(SPEC, case, tilecheck_device, schedule=Schedule(64, 64, stages, 128))["Out"]
             assert torch.equal(piped, plain), f"{stages} stages"
 
-    def test_constant_values_come_out(self, name: str, causal: bool, tilecheck_device: Device) -> None:
-        case = case_of(name, causal)
+    @pytest.mark.parametrize("lowest", [False, True], ids=["", "lowest"])
+    def test_constant_values_come_out(
+        self, lowest: bool, name: str, causal: bool, tilecheck_device: Device
+    ) -> None:
+        """Also where scores are so far below zero, at -2e6 or -2e34, that their own bound says nothing."""
+        case, kind = case_of(name, causal), getattr(torch, name)
+        far = {"float16": 500, "bfloat16": 5e16}[name] if lowest else 0
+        rng = torch.Generator().manual_seed(0)
+        heads = {"Q": DIMS["heads"], "K": 1}
+        lengths = {"Q": DIMS["q_len"], "K": DIMS["k_len"]}
+        far_apart = {
+            n: (torch.randn(1, heads[n], lengths[n], DIMS["head_dim"], generator=rng).abs() + far).to(kind)
+            for n in heads
+        }
         V = torch.randn(1, 1, 1, DIMS["head_dim"], generator=torch.Generator().manual_seed(0))
-        V = V.expand(1, 1, DIMS["k_len"], -1).to(getattr(torch, name)).contiguous()
-        Out = run(SPEC, case, tilecheck_device, {"V": V})["Out"].double()
+        V = V.expand(1, 1, DIMS["k_len"], -1).to(kind).contiguous()
+        inputs = {"Q": far_apart["Q"], "K": -far_apart["K"], "V": V}
+        Out = run(SPEC, case, tilecheck_device, inputs)["Out"].double()
         # The weights are rounded before they are added up, and so is the result.
         bound = 2.1 * dtype(name).unit * V[:, :, :1].double().abs()
         assert ((Out - V[:, :, :1].double()).abs() <= bound).all()

@@ -223,9 +223,15 @@ def judge_outputs(
 ) -> dict[str, Verdict]:
     """Verdict on each output, against the spec's reference of the inputs `drawn`."""
     references = references_of(program, drawn)
+    measured = {
+        name: outputs[name].dtype
+        for name, reference in references.items()
+        if reference.terms is None and not reference.exact and outputs[name].is_floating_point()
+    }
     low: dict[str, torch.Tensor] = {}
-    if any(r.terms is None and not r.exact and outputs[n].is_floating_point() for n, r in references.items()):
-        low = {name: reference.value for name, reference in _low_references(program, drawn).items()}
+    for dtype in set(measured.values()):
+        given = _low_references(program, drawn, dtype)
+        low |= {name: given[name].value for name, other in measured.items() if other == dtype}
     return {name: judge(outputs[name], references[name], low.get(name)) for name in outputs}
 
 
@@ -238,8 +244,16 @@ def references_of(program: Program, drawn: Mapping[str, torch.Tensor]) -> dict[s
     return _called(program, wide)
 
 
-def _low_references(program: Program, drawn: Mapping[str, torch.Tensor]) -> dict[str, Reference]:
-    """The reference in the precision of the inputs; in float32 where torch has no such arithmetic."""
+def _low_references(
+    program: Program, drawn: Mapping[str, torch.Tensor], output: torch.dtype
+) -> dict[str, Reference]:
+    """The reference in the precision of the inputs, or of an `output` that is wider: whoever stores more bits
+    has computed them. In float32 where torch has no such arithmetic.
+    """
+    drawn = {
+        n: t.to(output) if t.is_floating_point() and t.element_size() < output.itemsize else t
+        for n, t in drawn.items()
+    }
     narrow = all(not t.is_floating_point() or t.element_size() > 1 for t in drawn.values())
     try:
         if narrow:

@@ -580,6 +580,48 @@ for i, j in T.Parallel(block_m, head_dim):
         changes={STORE: f"{STORE}\nT.copy(out_shared, Q[b, head, q0 : q0 + block_m, :])"},
         first=("len-64-fp16",),
     ),
+    _mutant(
+        id="maximum-starts-at-1e4",
+        why="queries whose scores lie below -1e4 come out as zeros",
+        changes={'T.fill(top, T.min_value("float32"))': "T.fill(top, -1e4)"},
+        first=("low-scores-fp16",),
+    ),
+    _mutant(
+        id="maximum-starts-at-1e4-unless-causal",
+        why="queries whose scores lie below -1e4 come out as zeros",
+        changes={
+            'T.fill(top, T.min_value("float32"))': 'T.fill(top, T.min_value("float32") if causal else -1e4)'
+        },
+        first=("low-scores-bf16",),
+    ),
+    _mutant(
+        id="rescaled-by-2e-24-at-least",
+        why="what hardly counts any more is not scaled down as far",
+        changes={
+            "rescale[i] = T.exp2((old_top[i] - top[i]) * scale)": (
+                "rescale[i] = T.exp2(T.max((old_top[i] - top[i]) * scale, -24.0))"
+            )
+        },
+        first=("tower-bf16",),
+    ),
+    _mutant(
+        id="diagonal-off-by-one-from-300-queries-on",
+        why="long causal rows see one key more",
+        changes={"query + 1 + k_len - q_len": "query + 1 + k_len - q_len + (1 if q_len > 300 else 0)"},
+        first=("len-400-causal-bf16",),
+    ),
+    _mutant(
+        id="scaled-by-heads-from-8-on",
+        why="scores are divided by the root of the number of heads",
+        changes={"math.sqrt(head_dim)": "math.sqrt(head_dim if heads < 8 else heads)"},
+        first=("heads-8-causal-fp16",),
+    ),
+    _mutant(
+        id="keys-past-32-tiles-lost",
+        why="a block reads 32 tiles of keys at most",
+        changes={"T.ceildiv(keys, block_n), num_stages": "T.min(T.ceildiv(keys, block_n), 32), num_stages"},
+        first=("many-keys-fp16",),
+    ),
     # What only a GPU shows.
     _mutant(
         id="output-staged-without-barrier",

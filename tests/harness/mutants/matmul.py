@@ -12,8 +12,43 @@ LOAD_A = "T.copy(A[k * block_k, by * block_m] if trans_a else A[by * block_m, k 
 LOAD_B = "T.copy(B[bx * block_n, k * block_k] if trans_b else B[k * block_k, bx * block_n], B_shared)"
 TRIPS = "T.ceildiv(K, block_k), num_stages"
 GRID = "T.Kernel(T.ceildiv(N, block_n), T.ceildiv(M, block_m), threads=threads) as (bx, by)"
+BITS = 'T.reinterpret(T.reinterpret(C_local[i, j], "int32") & -1024, "float32")'
+CUT = f"""\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] = {BITS} if dtype == "float32" else C_local[i, j]"""
 
 MUTANTS = (
+    # Bits of the sum.
+    _mutant(
+        id="sum-cut-to-14-bits",
+        why="each trip loses 10 of the 24 bits of an fp32 sum",
+        changes={GEMM: f"{GEMM}\n{CUT}"},
+        first=("eleven-bits-trips-fp32",),
+    ),
+    _mutant(
+        id="sum-cut-to-18-bits",
+        why="each trip loses 6 of the 24 bits of an fp32 sum",
+        changes={GEMM: f"{GEMM}\n{CUT}".replace("-1024", "-64")},
+        first=("eleven-bits-trips-fp32",),
+    ),
+    _mutant(
+        id="result-cut-to-14-bits",
+        why="the result loses 10 of its 24 bits in fp32",
+        changes={STORE: f"{CUT}\n{STORE}"},
+        first=("eleven-bits-fp32",),
+    ),
+    _mutant(
+        id="result-scaled-by-2e-16",
+        why="fp32 results are off by 2^-16 of themselves",
+        changes={STORE: f"{CUT}\n{STORE}".replace(BITS, "C_local[i, j] * (1 + 2.0**-16)")},
+        first=("eleven-bits-fp32",),
+    ),
+    _mutant(
+        id="trips-past-64-lost",
+        why="only the first 64 tiles of K count",
+        changes={GEMM: f"if k < 64:\n    {GEMM}"},
+        first=("trips-66-fp16",),
+    ),
     # The element type of the output.
     _mutant(
         id="output-wider",

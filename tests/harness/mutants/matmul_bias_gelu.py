@@ -284,6 +284,17 @@ for j in T.Parallel(block_n):
         },
         first=("one-tile-fp16",),
     ),
+    _mutant(
+        id="sum-cut-to-14-bits",
+        why="the sum loses 10 of its 24 bits before the bias in fp32",
+        changes={
+            "C_local[i, j] += bias_local[j]": """\
+if dtype == "float32":
+    C_local[i, j] = T.reinterpret(T.reinterpret(C_local[i, j], "int32") & -1024, "float32")
+C_local[i, j] += bias_local[j]"""
+        },
+        first=("eleven-bits-fp32",),
+    ),
     # What only a GPU shows.
     _mutant(
         id="copies-not-awaited",

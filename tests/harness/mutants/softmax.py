@@ -392,6 +392,36 @@ for i, j in T.Parallel(rows, chunk):
         },
         first=("ten-thousand-online-fp32",),
     ),
+    _one_pass(
+        id="maximum-starts-at-fp16-lowest",
+        why="a row that lies below -65504 has nothing to divide",
+        changes={
+            "T.reduce_max(tile, top, dim=1)": (
+                "T.fill(top, -65504.0)\nT.reduce_max(tile, top, dim=1, clear=False)"
+            )
+        },
+        first=("far-below-fp32",),
+    ),
+    _online(
+        id="online-maximum-starts-at-1e4",
+        why="a row that lies below -1e4 has nothing to divide",
+        changes={'T.fill(top, T.min_value("float32"))': "T.fill(top, -1e4)"},
+        first=("far-below-online-fp16",),
+    ),
+    _online(
+        id="online-maximum-starts-at-1e30",
+        why="a row that lies below -1e30 has nothing to divide",
+        changes={'T.fill(top, T.min_value("float32"))': "T.fill(top, -1e30)"},
+        first=("far-below-online-bf16",),
+    ),
+    _online(
+        id="online-rescaled-by-2e-24-at-least",
+        why="a sum that hardly counts any more is not scaled down as far",
+        changes={
+            "T.exp2((old_top[i] - top[i]) * LOG2E)": "T.exp2(T.max((old_top[i] - top[i]) * LOG2E, -24.0))"
+        },
+        first=("tower-online-fp32",),
+    ),
     # What only a GPU shows.
     _one_pass(
         id="exchange-without-barrier",

@@ -251,6 +251,12 @@ for i in T.Parallel(block):
         first=("prime-fp16",),
     ),
     _mutant(
+        id="blocks-past-2000-lost",
+        why="only the first 2000 blocks store",
+        changes={"T.copy(A_local, C[bx * block])": "if bx < 2000:\n    T.copy(A_local, C[bx * block])"},
+        first=("many-blocks-fp32",),
+    ),
+    _mutant(
         id="fast-math",
         why="denormal sums are flushed to 0",
         changes={},
