@@ -46,9 +46,11 @@ class TestProperties:
     def test_constant_values_come_out(
         self, lowest: bool, name: str, causal: bool, tilecheck_device: Device
     ) -> None:
-        """Also where scores are so far below zero, at -2e6 or -2e34, that their own bound says nothing."""
+        """Also where scores are so far below zero, at -2e6, that their own bound says nothing. Farther down, at
+        -1e30, not even the largest score is exp2(0): a GPU fuses one of the two products by the scale.
+        """
         case, kind = case_of(name, causal), getattr(torch, name)
-        far = {"float16": 500, "bfloat16": 5e16}[name] if lowest else 0
+        far = 500 if lowest else 0
         rng = torch.Generator().manual_seed(0)
         heads = {"Q": DIMS["heads"], "K": 1}
         lengths = {"Q": DIMS["q_len"], "K": DIMS["k_len"]}
