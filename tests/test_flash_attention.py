@@ -46,8 +46,8 @@ class TestProperties:
     def test_constant_values_come_out(
         self, lowest: bool, name: str, causal: bool, tilecheck_device: Device
     ) -> None:
-        """Also where scores are so far below zero, at -2e6, that their own bound says nothing. Farther down, at
-        -1e30, not even the largest score is exp2(0): a GPU fuses one of the two products by the scale.
+        """Also where scores are so far below zero, at -2e6, that their own bound says nothing. Farther down,
+        at -1e30, not even the largest score is exp2(0): a GPU fuses one of the two products by the scale.
         """
         case, kind = case_of(name, causal), getattr(torch, name)
         far = 500 if lowest else 0
