@@ -2,7 +2,7 @@
 newest TileLang beside the pinned one, report.
 
 Each stage has a time limit, and none keeps the next from running. What it all means lies in the folder --out
-then: summary.md, night.json, trends.json, logs.
+then: summary.md, night.json, trends.json, logs, and report/, of which trend.html shows all nights on record.
 """
 
 import argparse

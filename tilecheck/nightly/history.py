@@ -20,6 +20,8 @@ from tilecheck.files import replace
 from tilecheck.latency.baselines import model_folder, shown
 from tilecheck.nightly.night import Night, from_json
 
+_NIGHTS = "nights.jsonl"
+
 
 @dataclass(frozen=True)
 class Past:
@@ -34,23 +36,11 @@ class History:
 
     def __init__(self, folder: Path, gpu: str) -> None:
         self.folder = folder / model_folder(gpu)
-        self._file = self.folder / "nights.jsonl"
+        self._file = self.folder / _NIGHTS
 
     def read(self) -> Past:
         """All nights; raises OSError where the file is there and cannot be opened."""
-        try:
-            content = self._file.read_bytes()
-        except FileNotFoundError:
-            return Past((), ())
-        nights, told = [], []
-        for number, line in enumerate(content.split(b"\n"), 1):
-            if not line.strip():
-                continue
-            try:
-                nights.append(from_json(json.loads(line)))
-            except (ValueError, RecursionError) as error:
-                told.append(f"{shown(self._file)}, line {number}: {_what(line, error)}; it is passed over")
-        return Past(tuple(sorted(nights, key=lambda night: night.date)), tuple(told))
+        return _read(self._file)
 
     def append(self, night: Night) -> None:
         """Adds a line; raises OSError where it cannot be written."""
@@ -83,6 +73,44 @@ class History:
 
     def _facts(self, name: str) -> Path:
         return self.folder / "facts" / f"{name}.json"
+
+
+def all_models(folder: Path) -> dict[str, Past]:
+    """The nights of all GPU models in the folder, or in that of one model; who had the last night first.
+
+    What cannot be read is told in the model's place. Raises OSError where the folder itself cannot be read.
+    """
+    found: dict[str, Past] = {}
+    for within in sorted([folder, *folder.iterdir()]):
+        file = within / _NIGHTS
+        if not file.is_file():
+            continue
+        try:
+            past = _read(file)
+        except OSError as error:
+            past = Past((), (f"{shown(file)} cannot be read: {error.strerror or error}",))
+        found[past.nights[-1].gpu if past.nights else within.name] = past
+    return dict(sorted(found.items(), key=lambda item: _last(item[1]), reverse=True))
+
+
+def _last(past: Past) -> str:
+    return past.nights[-1].date if past.nights else ""
+
+
+def _read(file: Path) -> Past:
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return Past((), ())
+    nights, told = [], []
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            nights.append(from_json(json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            told.append(f"{shown(file)}, line {number}: {_what(line, error)}; it is passed over")
+    return Past(tuple(sorted(nights, key=lambda night: night.date)), tuple(told))
 
 
 def _what(line: bytes, error: Exception) -> str:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
@@ -20,14 +20,24 @@ from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
-from tilecheck.nightly.night import Failure, Night, Time
+from tilecheck.nightly.night import Failure, Night, Time, Upgraded
 from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
-from tilecheck.nightly.results import Junit, Rows, read_junit, read_times
+from tilecheck.nightly.results import (
+    RIGHT,
+    Junit,
+    Rows,
+    checked,
+    read_junit,
+    read_report,
+    read_times,
+    with_bars,
+)
 from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
-from tilecheck.nightly.words import Told, beside, lines, markdown
+from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
 from tilecheck.project import Project
+from tilecheck.report.folder import missing_extra, read_history, write_trend
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
@@ -57,7 +67,7 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     """Runs a night; its exit code.  history: the folder of all nights.  say: told of each stage as it ends.
 
     All that is found lies in `choice.out` then: night.json, summary.md, trends.json, logs/, and a folder a
-    stage.
+    stage; of them report/ has the page of all nights, this one included.
     """
     begun = datetime.now(timezone.utc).isoformat(timespec="seconds")
     say(f"seed {choice.seed}; to repeat this night: --seed {choice.seed}")
@@ -67,7 +77,9 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     with ExitStack() as locks, _terminated_is_interrupted():
         try:
             ended, guarded = _guard(choice, project.root, say, locks)
-            for each in _stages(choice, project, ended, guarded, say):
+            with suppress(OSError):  # which appending to it tells
+                history.mkdir(parents=True, exist_ok=True)
+            for each in _stages(choice, project, history, ended, guarded, say):
                 ended.append(each)
                 _say_ended(each, say)
         except KeyboardInterrupt:
@@ -136,12 +148,13 @@ def _lock(uuid: str) -> FileLock:
 
 
 def _stages(
-    choice: Choice, project: Project, before: Sequence[Ended], guarded: _Guarded, say: Say
+    choice: Choice, project: Project, history: Path, before: Sequence[Ended], guarded: _Guarded, say: Say
 ) -> Iterator[Ended]:
     refused = any(each.state != "passed" for each in before)
     variables = _variables(choice)
     reports = _has_report(choice.python, project.root, variables)
-    for stage in plan.stages(choice, project, guarded.arch if guarded.arch in ARCHES else "", reports):
+    arch = guarded.arch if guarded.arch in ARCHES else ""
+    for stage in plan.stages(choice, project, history, arch, reports):
         if choice.simulate and stage.name in ONLY_ON_GPU:
             yield Ended(stage.name, "skipped", 0.0, "needs a GPU", gates=stage.gates)
         elif refused and stage.name in ON_GPU:
@@ -150,12 +163,12 @@ def _stages(
             yield Ended(stage.name, "skipped", 0.0, "not asked for", gates=stage.gates)
         elif stage.name == "report" and not reports:
             yield Ended(stage.name, "broken", 0.0, "pytest has no option --tilecheck-report here")
-        elif stage.name == "report" and not plan.report(choice).steps:
+        elif stage.name == "report" and not plan.report(choice, history).steps:
             state: State = "skipped" if refused else "broken"
             yield Ended(stage.name, state, 0.0, "no stage has left a report")
         else:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
-            now = plan.report(choice) if stage.name == "report" else stage
+            now = plan.report(choice, history) if stage.name == "report" else stage
             yield _run(now, choice, project.root, variables)
 
 
@@ -242,6 +255,8 @@ def _night(
         times, why = read_times(choice.folder("latency") / "run.json")
         if why:
             notes.append(why)
+        times = with_bars(times, read_report(choice.folder("latency") / "report"))
+    reports = [read_report(choice.folder(name) / "report") for name in RIGHT]
     commit, dirty = commit_of(project.root)
     night = Night(
         date=begun,
@@ -253,8 +268,10 @@ def _night(
         arch=guarded.arch,
         toolchain=dict(guarded.toolchain),
         stages=states,
+        seconds={each.name: round(each.seconds, 1) for each in ended},
         failures=tuple(failures),
         times=times,
+        kernels=checked(report for report in reports if report),
     )
     return night, notes
 
@@ -291,7 +308,8 @@ def _told(
         past = Past((), (f"the history cannot be read: {error}",))
     notes += past.told
     found = upgrade.read(choice.folder("newest")) if "newest" in choice.stages else None
-    night = dataclasses.replace(night, newest=found.words if found else "")
+    if found:
+        night = dataclasses.replace(night, newest=found.words, upgrade=_upgraded(found))
     night = _with_facts(choice, history, night, notes)
     nights = [*past.nights, night]
     findings = triage(night, past.nights, history.facts, project.root)
@@ -310,8 +328,28 @@ def _told(
         history.append(night)
     except OSError as error:
         notes.append(f"the history was not written: {error}")
+    if "report" in choice.stages:
+        notes += _draw(folder, choice.folder("report"), project.root.name)
     _write(choice, told, nights)
     return told
+
+
+def _upgraded(found: upgrade.Upgrade) -> Upgraded | None:
+    if not found.version:
+        return None
+    parts = {part.name: part.state for part in found.parts}
+    return Upgraded(found.pinned, found.version, upgrade_verdict(found), parts)
+
+
+def _draw(history: Path, out: Path, project: str) -> list[str]:
+    """Makes the page of all nights anew, now that this one is among them; why not, as notes."""
+    if missing := missing_extra():
+        return [f"the page of all nights was not made: {missing}"]
+    try:
+        write_trend(read_history(history), out, project)
+    except Exception as error:  # whatever drawing raises costs a page, and not the night
+        return [f"the page of all nights was not made: {type(error).__name__}: {error}"]
+    return []
 
 
 def _with_facts(choice: Choice, history: History, night: Night, notes: list[str]) -> Night:

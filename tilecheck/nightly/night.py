@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilecheck.report.codec import WrongForm, from_plain, to_plain
+
 SCHEMA = 1
-"""Of a line; another number means that fields were renamed or removed."""
+"""Of a line; another number means that fields were renamed or removed. Fields that lines of earlier versions
+lack have defaults.
+"""
 
 ANSWERED = ("passed", "failed")
 """States of a stage that got through."""
@@ -29,7 +33,7 @@ class Failure:
 @dataclass(frozen=True)
 class Time:
     """How long a row took.  median: seconds.  ratio: over the fastest vendor's; None without.
-    verdict: against the stored times.
+    verdict: against the stored times.  old: the stored median.  band: share by which it may differ from it.
     """
 
     median: float
@@ -38,14 +42,48 @@ class Time:
     vendor: str = ""
     ratio: float | None = None
     verdict: str = ""
+    kernel: str = ""
+    old: float | None = None
+    band: float | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a kernel's correctness tests, those under other schedules included.
+
+    other: tests that were skipped or failed as expected.
+    budget_used: the largest share of its bound that a case used; infinite where one has no result; None
+    where none was compared.  row: that case, with the schedule or the draw.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    other: int = 0
+    budget_used: float | None = None
+    row: str = ""
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """What the newest TileLang gave beside the pinned one.
+
+    verdict: in one line.  parts: the state of each.
+    """
+
+    pinned: str
+    version: str
+    verdict: str
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Night:
     """date: when it began, UTC, ISO 8601.  gpu: the model.  commit: of the sources; "" if unknown.
     dirty: they were changed since.  toolchain: versions by name.
-    stages: the state of each.  facts: name of the file with what the kernels compiled to; "": none.
-    newest: what the other TileLang gave, in words.
+    stages: the state of each.  seconds: that each took.
+    kernels: how right each is, by name; empty where no stage left a report.
+    facts: name of the file with what the kernels compiled to; "": none.
+    newest: which the newest TileLang is, or why there is none, in words.  upgrade: what it gave.
     """
 
     date: str
@@ -57,17 +95,20 @@ class Night:
     arch: str = ""
     toolchain: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     times: Mapping[str, Time] = field(default_factory=dict)
+    kernels: Mapping[str, Checked] = field(default_factory=dict)
     facts: str = ""
     newest: str = ""
+    upgrade: Upgraded | None = None
 
     def answered(self, stage: str) -> bool:
         """Whether a stage got through, so that what it did not report is right."""
         return self.stages.get(stage) in ANSWERED
 
     def as_json(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+        return {"schema": SCHEMA, **to_plain(self)}
 
 
 def from_json(content: Any) -> Night:
@@ -81,12 +122,15 @@ def from_json(content: Any) -> Night:
         raise ValueError(f"has schema {content.get('schema')!r}, and this tilecheck reads {SCHEMA}")
     try:
         given = _known(Night, content)
-        given["failures"] = tuple(Failure(**_known(Failure, f)) for f in given.get("failures", ()))
-        given["times"] = {str(row): Time(**_known(Time, t)) for row, t in given.get("times", {}).items()}
-        night = Night(**given)
-    except (TypeError, AttributeError) as error:
+        given["failures"] = [_known(Failure, each) for each in given.get("failures", ())]
+        for name, kind in (("times", Time), ("kernels", Checked)):
+            given[name] = {key: _known(kind, each) for key, each in given.get(name, {}).items()}
+        if given.get("upgrade"):
+            given["upgrade"] = _known(Upgraded, given["upgrade"])
+        night = from_plain(Night, given, "the line")
+    except (TypeError, AttributeError, WrongForm) as error:
         raise ValueError(f"is no night: {error}") from error
-    bad = [row for row, time in night.times.items() if not _positive(time.median)]
+    bad = [row for row, time in night.times.items() if not _all_positive(time)]
     if bad:
         raise ValueError(f"has no time of {bad[0]} that is a number > 0")
     return night
@@ -97,5 +141,6 @@ def _known(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name in names}
 
 
-def _positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+def _all_positive(time: Time) -> bool:
+    given = (time.median, time.ratio, time.old, time.band)
+    return all(0 < value < float("inf") for value in given if value is not None)

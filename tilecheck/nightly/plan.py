@@ -75,10 +75,11 @@ def guard_file(choice: Choice) -> Path:
     return choice.folder("guard") / "guard.json"
 
 
-def stages(choice: Choice, project: Project, arch: str, reports: bool) -> list[Stage]:
+def stages(choice: Choice, project: Project, history: Path, arch: str, reports: bool) -> list[Stage]:
     """All but the guard, in their order.
 
-    arch: of the GPU, whose code is recorded.  reports: whether pytest has `--tilecheck-report`.
+    history: the folder of all nights.  arch: of the GPU, whose code is recorded.
+    reports: whether pytest has `--tilecheck-report`.
     """
     made: dict[str, Callable[[], Stage]] = {
         "doctor": lambda: _doctor(choice),
@@ -90,7 +91,7 @@ def stages(choice: Choice, project: Project, arch: str, reports: bool) -> list[S
         ),
         "codegen": lambda: _codegen(choice, project, arch, reports),
         "newest": lambda: _newest(choice, project, arch),
-        "report": lambda: report(choice),
+        "report": lambda: report(choice, history),
     }
     return [make() for name, make in made.items() if name in choice.stages]
 
@@ -199,11 +200,18 @@ def _newest(choice: Choice, project: Project, arch: str) -> Stage:
     return _stage(choice, "newest", Step(tuple(command)), gates=choice.newest_gates)
 
 
-def report(choice: Choice) -> Stage:
-    """One report of all that the stages have written by now; without steps if none has."""
+def report(choice: Choice, history: Path) -> Stage:
+    """One report of all that the stages have written by now, and of the nights before; without steps if none
+    has.
+    """
     folders = [choice.folder(name) / "report" for name in TESTED if name in choice.stages]
     found = [str(folder) for folder in folders if folder.is_dir()]
-    command = (choice.python, "-m", "tilecheck", "report", *found, "--out", str(choice.folder("report")))
+    # A history that is not there yet, or cannot be, costs no report.
+    past = ("--history", str(history)) if history.is_dir() else ()
+    command = (
+        *(choice.python, "-m", "tilecheck", "report", *found),
+        *("--out", str(choice.folder("report")), *past),
+    )
     # 1: it is written, and says that tests failed, which their own stages have said.
     steps = (Step(command, fine=(1,)),) if found else ()
     return _stage(choice, "report", *steps)

@@ -1,14 +1,19 @@
-"""What stages left behind, read back: pytest's JUnit files, times, facts."""
+"""What stages left behind, read back: pytest's JUnit files, reports, times."""
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.gist import wrong_line
 from tilecheck.latency.baselines import BaselineError, read_run
-from tilecheck.nightly.night import Failure, Time
+from tilecheck.nightly.night import Checked, Failure, Time
+from tilecheck.report.folder import ReportError, read
+from tilecheck.report.model import BAD, Report
+
+RIGHT = ("correctness", "schedules")
+"""Sections of a report, and stages, that ask whether a kernel is right."""
 
 _REPEAT = re.compile(r"^(?:E\s+)?repeat: (.*)$", re.MULTILINE)
 
@@ -107,12 +112,46 @@ def read_times(path: Path) -> tuple[dict[str, Time], str]:
             vendor=str(extra.get("vendor") or ""),
             ratio=_number(extra.get("vendor_ratio")),
             verdict=row.verdict,
+            kernel=str(extra.get("kernel") or ""),
         )
     return found, ""
 
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def with_bars(times: Mapping[str, Time], report: Report | None) -> dict[str, Time]:
+    """Times with what they were compared with, which the stage's report knows."""
+    known = {row.row: row for row in report.latency} if report else {}
+    return {
+        id: replace(time, old=known[id].old, band=known[id].band) if id in known else time
+        for id, time in times.items()
+    }
+
+
+def read_report(folder: Path) -> Report | None:
+    """The report of a stage, also of one that died; None: there is none that can be read."""
+    try:
+        return read(folder)
+    except ReportError:
+        return None
+
+
+def checked(reports: Iterable[Report]) -> dict[str, Checked]:
+    """How right each kernel is, by what the reports of the stages say that ask for it."""
+    found: dict[str, Checked] = {}
+    for report in reports:
+        for test in report.tests:
+            if test.kernel and test.section in RIGHT:
+                before = found.setdefault(test.kernel, Checked())
+                kind = "failed" if test.outcome in BAD else "passed" if test.outcome == "passed" else "other"
+                found[test.kernel] = replace(before, **{kind: getattr(before, kind) + 1})
+        for each in report.numerics:
+            before = found.setdefault(each.kernel, Checked())
+            if before.budget_used is None or each.budget_used > before.budget_used:
+                found[each.kernel] = replace(before, budget_used=each.budget_used, row=each.row)
+    return found
 
 
 def names(failures: Collection[Failure]) -> set[str]:

@@ -41,3 +41,14 @@ def worst(ended: Sequence[Ended]) -> Ended | None:
 def exit_code(ended: Sequence[Ended]) -> int:
     found = worst(ended)
     return 0 if found is None else TENS[found.state] + NUMBERS[found.name]
+
+
+def in_words(code: int) -> str:
+    """What a night's exit code says: "green", or the stage and what became of it."""
+    if code == 0:
+        return "green"
+    if code == INTERRUPTED:
+        return "interrupted"
+    became = {number: state for state, number in TENS.items()}.get(code // 10 * 10)
+    stage = {number: name for name, number in NUMBERS.items()}.get(code % 10)
+    return f"{stage} {became}" if became and stage else f"exit code {code}"

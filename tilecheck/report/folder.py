@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilecheck import files
 from tilecheck.report.assembly import assemble
@@ -11,10 +13,16 @@ from tilecheck.report.journal import FILE as JOURNAL
 from tilecheck.report.journal import read_events
 from tilecheck.report.model import SCHEMA, Report
 
+if TYPE_CHECKING:
+    from tilecheck.nightly.history import Past
+
 PAGE, SUMMARY, RESULTS = "index.html", "summary.md", "results.json"
 
+TREND = "trend.html"
+"""The page of the nights on record, where there is a history."""
+
 MARK = '<meta name="generator" content="tilecheck'
-"""In each index.html of ours, near its beginning."""
+"""In each page of ours, near its beginning."""
 
 INSTALL = "pip install jinja2 matplotlib"
 
@@ -45,21 +53,20 @@ def prepare(folder: Path) -> None:
     try:
         if next(folder.glob("*.py"), None) is not None:
             raise ReportError(f"{shown} holds Python files; give a folder of its own to a report")
-        page = folder / PAGE
-        if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
-            raise ReportError(f"{page.name} in {shown} is no report of tilecheck's; name another folder")
+        for name in (PAGE, TREND):
+            _ours(folder / name)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (PAGE, SUMMARY, RESULTS, JOURNAL):
+        for name in (PAGE, TREND, SUMMARY, RESULTS, JOURNAL):
             (folder / name).unlink(missing_ok=True)
         (folder / JOURNAL).touch()
     except OSError as error:
         raise ReportError(f"{shown}: {error.strerror or error}") from error
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: Report, folder: Path, trend: bool = False) -> None:
     """Writes all three files, results.json first: if the others cannot be made, nothing is lost.
 
-    Raises ReportError where one cannot be written.
+    trend: the page of the nights is to lie beside them.  Raises ReportError where one cannot be written.
     """
     from tilecheck.report.summary import summary
 
@@ -68,8 +75,40 @@ def write(report: Report, folder: Path) -> None:
 
     from tilecheck.report.page import page
 
-    replace(folder / PAGE, page(report))
+    replace(folder / PAGE, page(report, trend))
     (folder / JOURNAL).unlink(missing_ok=True)
+
+
+def read_history(folder: Path) -> "dict[str, Past]":
+    """The nights of each GPU model.  Raises ReportError where there is no such folder."""
+    from tilecheck.nightly.history import all_models
+
+    try:
+        return all_models(folder)
+    except OSError as error:
+        raise ReportError(f"{show(folder)}: {error.strerror or error}; tilecheck nightly keeps it") from error
+
+
+def write_trend(pasts: "Mapping[str, Past]", folder: Path, project: str = "") -> str:
+    """Writes the page of all nights into a folder, beside a report if there is one; what it says, in a line.
+
+    Raises ReportError where it cannot be written.
+    """
+    from tilecheck.report.trendpage import trend_page
+
+    page = folder / TREND
+    _ours(page)
+    text, words = trend_page(pasts, project, beside=(folder / PAGE).exists())
+    replace(page, text)
+    return words
+
+
+def _ours(page: Path) -> None:
+    """Raises ReportError where there is such a file that we did not write."""
+    if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
+        raise ReportError(
+            f"{page.name} in {show(page.parent)} is no report of tilecheck's; name another folder"
+        )
 
 
 def read(path: Path) -> Report:

@@ -1,39 +1,22 @@
-"""index.html: one file with all that it needs in it, made by Jinja2. Whatever comes from a run is escaped."""
+"""index.html: what the runs of a report found, kernel by kernel."""
 
-import base64
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from tilecheck.codegen.store import facts_from_json
 from tilecheck.codegen.table import COLUMNS, cells
-from tilecheck.latency.gate import seconds as in_seconds
 from tilecheck.report import plots
-from tilecheck.report.model import Code, Report, Test
+from tilecheck.report.model import Code, Report
 from tilecheck.report.overview import (
     KernelView,
     failures,
     headline,
     in_words,
     kernels,
-    moment,
     sections,
-    share,
-    short,
-    took,
 )
-
-_TEMPLATES = "templates"
-
-
-@dataclass(frozen=True)
-class Plot:
-    """svg: the element, safe as it is.  caption: how to read it."""
-
-    svg: str
-    caption: str
+from tilecheck.report.rendering import Plot, render
 
 
 @dataclass(frozen=True)
@@ -48,33 +31,13 @@ class KernelPage:
     histories: Mapping[str, Plot]
 
 
-def page(report: Report) -> str:
-    """The text of index.html."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_resource),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        seconds=in_seconds,
-        took=took,
-        moment=moment,
-        message=_message,
-        share=share,
-        short=short,
-        percent=_percent,
-        number=_number,
-    )
-    from markupsafe import Markup
-
-    script = _resource("report.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text: str = environment.get_template("report.html.j2").render(
+def page(report: Report, trend: bool = False) -> str:
+    """The text of index.html.  trend: the page of the nights lies beside it."""
+    return render(
+        "report.html.j2",
+        version=report.tilecheck,
         report=report,
+        trend=trend,
         headline=headline(report),
         sections=sections(report),
         longest=max((view.seconds for view in sections(report)), default=0.0) or 1.0,
@@ -86,16 +49,7 @@ def page(report: Report) -> str:
         columns=COLUMNS,
         cells=_cells,
         finding=_finding,
-        markup=Markup,  # of our own files and plots alone
-        style=_resource("report.css"),
-        script=script,
-        digest=digest,
     )
-    return text
-
-
-def _resource(name: str) -> str:
-    return files("tilecheck.report").joinpath(f"{_TEMPLATES}/{name}").read_text(encoding="utf-8")
 
 
 def _kernel_page(view: KernelView) -> KernelPage:
@@ -155,17 +109,3 @@ def _finding(code: Code) -> tuple[str, str]:
     if code.stored == "source":
         return "passed", "source changed, same code"
     return "passed", "as stored" if code.stored == "same" else "as promised" if code.landmarks else ""
-
-
-def _message(test: Test) -> str:
-    """What a test said, without the command, which stands below it."""
-    head, _, last = test.message.rstrip().rpartition("\n")
-    return head if test.repeat and last.strip() == f"repeat: {test.repeat}" else test.message
-
-
-def _percent(value: float | None, digits: int = 1) -> str:
-    return "" if value is None else f"{value * 100:.{digits}f} %"
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"

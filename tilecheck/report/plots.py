@@ -212,6 +212,45 @@ def history_plot(stored: Mapping[str, Sequence[Stored]], now: Mapping[str, float
         return done(titles)
 
 
+def levels_plot(levels: Mapping[str, Sequence[float | None]], days: Sequence[str]) -> str:
+    """How the times of each kernel moved over the nights, as shares of what they were at first.
+
+    levels: by kernel, one a night; None where it was not timed.  days: of the nights.
+    """
+    columns = min(len(levels), 2)
+    lines = math.ceil(len(levels) / columns)
+    known = [level * 100 for each in levels.values() for level in each if level is not None]
+    with _figure(0.5 + 1.0 * lines) as (figure, done):
+        figure.get_layout_engine().set(wspace=0.06)
+        all_axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        for axes in all_axes[len(levels) :]:
+            axes.set_visible(False)
+        for axes, (kernel, found) in zip(all_axes, levels.items(), strict=False):
+            ys = [math.nan if level is None else level * 100 for level in found]
+            axes.axhline(0, color=_COLOR["muted"], linewidth=0.8)
+            axes.plot(range(len(ys)), ys, color=_COLOR["series-1"], linewidth=1.1, solid_joinstyle="round")
+            ends = [(x, y) for x, y in enumerate(ys) if not math.isnan(y)]
+            if ends:
+                axes.plot(*ends[-1], "o", color=_COLOR["series-1"], markersize=3.5)
+                axes.set_title(
+                    f"{round(ends[-1][1], 1) + 0.0:+.1f} %", loc="right", fontsize=9.5, color=_COLOR["muted"]
+                )
+            axes.set_title(_clipped(kernel), loc="left", fontsize=9.5)
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g} %" if value else "0")
+            axes.locator_params(axis="y", nbins=4)
+            _quiet(axes)
+            axes.tick_params(axis="y", labelcolor=_COLOR["muted"])
+            axes.grid(axis="y", color=_COLOR["line"], linewidth=0.6)
+        axes = all_axes[0]
+        axes.set_ylim(min([-2.0, *known]) * 1.15, max([2.0, *known]) * 1.15)
+        axes.set_xlim(0, len(days) - 1 + 0.02 * len(days))
+        axes.set_xticks([0, len(days) - 1], [_clipped(days[0]), _clipped(days[-1])])
+        for axes in all_axes:
+            for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=False):
+                label.set_horizontalalignment(side)
+        return done([])
+
+
 # Panels of latency
 
 

@@ -1,12 +1,13 @@
 """The folder of all nights: what is appended comes back, and a broken line is told and costs no other."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tilecheck.nightly.history import History, series, trends
-from tilecheck.nightly.night import Failure, Night, Time
+from tilecheck.nightly.history import History, all_models, series, trends
+from tilecheck.nightly.night import Checked, Failure, Night, Time, Upgraded
 
 H200 = "NVIDIA H200"
 
@@ -43,6 +44,30 @@ def test_nights_come_back_the_oldest_first(history: History) -> None:
     assert past.nights == (nights[1], nights[2], nights[0])
     assert history.folder.name == "nvidia-h200"
     assert [json.loads(line)["schema"] for line in lines_of(history).read_text().splitlines()] == [1, 1, 1]
+
+
+def test_all_that_a_night_may_hold_comes_back(history: History) -> None:
+    checked = Checked(60, 2, 3, float("inf"), "softmax-one")
+    whole = night(
+        1,
+        seconds={"latency": 81.5},
+        kernels={"softmax": checked, "matmul": Checked()},
+        upgrade=Upgraded("0.1.15", "0.1.16", "nothing speaks against it", {"latency": "passed"}),
+    )
+    history.append(whole)
+    assert history.read().nights == (whole,)
+    assert "Infinity" not in lines_of(history).read_text(), "which is no JSON"
+
+
+def test_lines_of_earlier_versions_are_read(history: History) -> None:
+    history.append(night(1))
+    content = json.loads(lines_of(history).read_text())
+    for name in ("seconds", "kernels", "upgrade"):
+        del content[name]
+    for name in ("kernel", "old", "band"):
+        del content["times"]["softmax-one"][name]
+    lines_of(history).write_text(json.dumps(content) + "\n")
+    assert history.read().nights == (night(1),)
 
 
 def test_no_history_is_no_error(history: History) -> None:
@@ -83,6 +108,20 @@ def test_line_that_was_cut_off_is_told_and_swallows_no_other(history: History) -
             b'"times": {"r": {"median": -1, "method": "events"}}}',
             "has no time of r that is a number > 0",
         ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, '
+            b'"times": {"r": {"median": 1, "method": "events", "old": 0}}}',
+            "has no time of r that is a number > 0",
+        ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": "1", "exit_code": 0}',
+            'is no night: the line: seed is "1", no integer',
+        ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, '
+            b'"kernels": {"k": {"passed": "x"}}}',
+            'is no night: the line: kernels: k: passed is "x", no integer',
+        ),
         (b"\xff\xfe", "line 1: no JSON"),
         (b"[" * 100000, "line 1: no JSON"),
     ],
@@ -104,6 +143,38 @@ def test_fields_of_a_later_version_are_passed_over(history: History) -> None:
     content["times"]["softmax-one"]["moon"] = 0.5
     lines_of(history).write_text(json.dumps(content) + "\n")
     assert history.read().nights == (night(1),)
+
+
+def test_all_models_of_a_folder(tmp_path: Path) -> None:
+    for gpu, day in (("NVIDIA B200", 3), (H200, 5)):
+        History(tmp_path, gpu).append(replace(night(day), gpu=gpu))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "nights.jsonl").write_text("no\n")
+    (tmp_path / "notes.txt").touch()
+    found = all_models(tmp_path)
+    assert list(found) == [H200, "NVIDIA B200", "broken"], "who had the last night first"
+    assert [each.seed for each in found[H200].nights] == [5]
+    assert "line 1: no JSON" in found["broken"].told[0]
+    assert list(all_models(tmp_path / "nvidia-h200")) == [H200], "that of one model will do"
+    with pytest.raises(FileNotFoundError):
+        all_models(tmp_path / "nothing")
+
+
+def test_model_that_cannot_be_read_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for gpu in (H200, "NVIDIA B200"):
+        History(tmp_path, gpu).append(replace(night(1), gpu=gpu))
+    read = Path.read_bytes
+
+    def denied(path: Path) -> bytes:
+        if path.parent.name == "nvidia-b200":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    found = all_models(tmp_path)
+    assert len(found[H200].nights) == 1
+    assert found["nvidia-b200"].nights == ()
+    assert found["nvidia-b200"].told[0].endswith("cannot be read: Permission denied")
 
 
 FACTS = json.dumps({"toolchain": {"tilelang": "0.1.15"}, "rows": []})

@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
+from tests.harness.report import preload
+from tests.harness.report.examples import whole_report
 from tilecheck.cli import main
 from tilecheck.latency.baselines import read_run
 from tilecheck.nightly import job
 from tilecheck.nightly.history import History
 from tilecheck.nightly.plan import LIMITS, Choice
-from tilecheck.nightly.verdict import LEGEND
+from tilecheck.nightly.stages import Ended
+from tilecheck.nightly.verdict import LEGEND, NUMBERS, TENS, exit_code, in_words
+from tilecheck.report.codec import to_json
 from tilecheck.versions import variables_of
 
 H200 = "NVIDIA H200"
@@ -63,6 +67,8 @@ else:
     name = os.path.basename(os.path.dirname(junit))
     if option("--tilecheck-report"):
         os.makedirs(option("--tilecheck-report"), exist_ok=True)
+        if "results" in scenario.get(name, {}):
+            write(os.path.join(option("--tilecheck-report"), "results.json"), scenario[name]["results"])
 
 def case(test, bad):
     inside = '<failure message="%s">repeat: pytest x</failure>' % bad if bad else ""
@@ -180,6 +186,67 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) ->
     assert "tests/test_schedules.py" in by_name["schedules"]
     assert by_name["facts"][-2:] == ["--case", "one"] and "sm_90a" in by_name["facts"]
     assert {"--wanted=0.1.16", "--index=https://example.org", "--seed=7"} <= set(by_name["upgrade"])
+
+
+def test_exit_codes_say_what_they_are_made_of() -> None:
+    for name in NUMBERS:
+        for state in TENS:
+            assert in_words(exit_code([Ended(name, state, 1.0)])) == f"{name} {state}"
+    assert in_words(0) == "green" and in_words(130) == "interrupted"
+    assert (
+        in_words(99) == "exit code 99" and in_words(19) == "exit code 19" and in_words(-1) == "exit code -1"
+    )
+
+
+def test_night_is_kept_with_all_that_the_page_of_nights_shows(stage: Stage) -> None:
+    stage.night(
+        correctness={"results": to_json(whole_report())},
+        latency={"run": times(1e-4, "same")},
+        newest={"code": 1},
+        upgrade=UPGRADE,
+    )
+    (night,) = History(stage.folder / "history", H200).read().nights
+    assert set(night.seconds) == set(LIMITS)
+    assert night.kernels["softmax"].failed == 1 and night.kernels["softmax"].budget_used == float("inf")
+    assert night.times["softmax-one"].kernel == "softmax"
+    assert night.upgrade is not None and night.upgrade.version == "0.1.16"
+    assert "slows 1 of 2 rows" in night.upgrade.verdict
+    assert night.upgrade.parts == dict.fromkeys(("correctness", "latency", "codegen"), "failed")
+
+
+def test_report_has_the_page_of_all_nights_with_this_one(stage: Stage) -> None:
+    preload.needed()
+    stage.night(latency={"run": times(1e-4, "same")})
+    code, night = stage.night(correctness={"code": 1, "tests": {"softmax-one": "softmax is wrong"}})
+    assert code == 13 and night["notes"] == []
+    page = (stage.out / "report" / "trend.html").read_text()
+    assert "2 nights, the last on" in page and "Red: correctness failed" in page and "softmax-one" in page
+    for words, _ in stage.calls():
+        if words[1:3] == ["tilecheck", "report"]:  # so that its first page links to this one
+            assert words[-2:] == ["--history", str(stage.folder / "history")]
+
+
+def test_page_of_nights_that_cannot_be_made_costs_neither_results_nor_exit_code(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preload.needed()
+    monkeypatch.setattr("tilecheck.report.trendpage.trend_page", lambda *_, **__: 1 / 0)
+    code, night = stage.night()
+    assert code == 0
+    (note,) = night["notes"]
+    assert note == "the page of all nights was not made: ZeroDivisionError: division by zero"
+    monkeypatch.setattr(job, "missing_extra", lambda: "jinja2 is not installed")
+    assert stage.night()[1]["notes"] == ["the page of all nights was not made: jinja2 is not installed"]
+    assert not (stage.out / "report" / "trend.html").exists()
+
+
+def test_history_that_cannot_be_written_is_told(stage: Stage) -> None:
+    (stage.folder / "history").write_text("a file")
+    code, night = stage.night()
+    assert code == 0
+    assert any("the history was not written" in note for note in night["notes"])
+    (command,) = [words for words, _ in stage.calls() if words[1:3] == ["tilecheck", "report"]]
+    assert "--history" not in command
 
 
 def test_wrong_kernel(stage: Stage) -> None:

@@ -1,10 +1,14 @@
 """What pytest leaves behind is read back: which kernel and case failed, and how to repeat it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tilecheck.nightly.results import Junit, Rows, read_junit
+from tests.harness.report.examples import latency_of, rows_of, whole_report
+from tilecheck.nightly.night import Checked, Time
+from tilecheck.nightly.results import Junit, Rows, checked, read_junit, read_report, with_bars
+from tilecheck.report.codec import to_json
 
 pytest_plugins = ["pytester"]
 
@@ -97,3 +101,36 @@ def test_file_that_is_not_whole_is_none(tmp_path: Path, text: str | None) -> Non
     if text is not None:
         path.write_text(text)
     assert read_junit(path, "correctness", tmp_path, Rows(IDS), 0) is None
+
+
+def test_kernels_as_the_reports_of_the_stages_have_them() -> None:
+    report = whole_report()
+    schedules = replace(report, tests=tuple(replace(t, section="schedules") for t in rows_of("matmul")))
+    found = checked([report, schedules])
+    wrong = found["softmax"]
+    assert (wrong.passed, wrong.failed, wrong.other) == (11, 1, 0)
+    assert wrong.budget_used == float("inf") and wrong.row == "softmax-sof-tails-bf16"
+    assert found["matmul"].passed == 24
+    skipped = replace(rows_of("matmul")[0], outcome="skipped")
+    elsewhere = replace(rows_of("matmul")[1], section="latency")
+    only = replace(report, tests=(skipped, elsewhere), numerics=())
+    assert checked([only]) == {"matmul": Checked(other=1)}
+    assert checked([]) == {}
+
+
+def test_times_get_what_they_were_compared_with(tmp_path: Path) -> None:
+    known = latency_of("matmul")[0]
+    times = {known.row: Time(1.0, "events"), "softmax-new": Time(2.0, "events")}
+    (tmp_path / "results.json").write_text(to_json(whole_report()))
+    found = with_bars(times, read_report(tmp_path))
+    assert found[known.row] == Time(1.0, "events", old=known.old, band=known.band)
+    assert found["softmax-new"] == times["softmax-new"]
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]"])
+def test_report_that_is_not_there_or_broken_costs_no_time(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "results.json").write_text(text)
+    assert read_report(tmp_path) is None
+    times = {"softmax-one": Time(1.0, "events")}
+    assert with_bars(times, read_report(tmp_path)) == times

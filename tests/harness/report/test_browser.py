@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.harness.report import preload
-from tests.harness.report.examples import hostile, whole_report
+from tests.harness.report.examples import HOSTILE, hostile, whole_report
+from tests.harness.report.nights import history, nights
+from tests.harness.report.nights import hostile as hostile_night
 
 preload.needed()
 webdriver: Any = pytest.importorskip("selenium.webdriver")
@@ -53,6 +55,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report")
     folder.write(whole_report(), path)
     return path / "index.html"
+
+
+@pytest.fixture(scope="module")
+def trend(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of 30 nights, beside a report."""
+    from tilecheck.report import folder
+
+    past = folder.read_history(history(tmp_path_factory.mktemp("history"), nights(30)))
+    out = tmp_path_factory.mktemp("trend")
+    folder.write(whole_report(), out, trend=True)
+    folder.write_trend(past, out, "example")
+    return out / "trend.html"
 
 
 class Page:
@@ -188,12 +202,83 @@ def test_hostile_words_do_nothing(browser: Any, tmp_path: Path) -> None:
     assert page.errors() == [], "a script or a picture was refused"
 
 
+def test_pages_of_report_and_nights_lead_to_each_other(browser: Any, trend: Path) -> None:
+    page = Page(browser, trend.with_name("index.html"))
+    page.click("nav a[href='trend.html']")
+    assert page.js("document.querySelector('h1').textContent") == "Green for 5 nights, 1 row drifts"
+    links = page.js("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href'))")
+    assert links[0] == "index.html" and len(links) == 6
+    for link in links[1:]:
+        page.click(f"nav a[href='{link}']")
+        assert page.js("location.hash") == link
+    page.click("nav a[href='index.html']")
+    assert page.js("document.querySelector('h1').textContent") == "1 of 37 tests failed"
+    assert page.errors() == []
+
+
+def test_nights_sort_and_filter(browser: Any, trend: Path) -> None:
+    page = Page(browser, trend)
+    table = "nights on Example GPU"
+    assert page.column(table, 0)[0] == "2026-01-30 02:17"
+    page.click(page.head(table, "night"))
+    assert page.column(table, 0)[0] == "2026-01-01 02:17"
+    page.click(page.head(table, "correctness"))
+    *times, refused = [text.removeprefix("failed ") for text in page.column(table, 6)]
+    assert times == sorted(times) and refused == "refused", "what did not run stays below"
+    assert page.filter(table, "correctness failed") == "2 of 30"
+    times_of = "times on Example GPU"
+    page.click(page.head(times_of, "drift"))
+    assert page.column(times_of, 6)[0].endswith("% in 20"), "what is empty stays below"
+    page.click(page.head(times_of, "row"))
+    assert page.column(times_of, 0)[0].startswith("flash-attention-size0-bf16")
+    assert page.filter(times_of, "softmax slower") == "1 of 12"
+    assert page.errors() == []
+
+
+def test_pictures_are_drawn_where_they_should_be(browser: Any, trend: Path) -> None:
+    for size in (WIDE, NARROW):
+        page = Page(browser, trend, size)
+        boxes = page.js(
+            "[...document.querySelectorAll('.spark, .strip')].map(s => { const r = s.getBoundingClientRect();"
+            "const cell = s.closest('td').getBoundingClientRect();"
+            "return [r.width, r.height, r.left - cell.left, cell.right - r.right]; })"
+        )
+        assert len(boxes) == 9 + 12 + 3
+        for width, height, left, right in boxes:
+            assert width > 60 and height > 10 and left >= 0 and right >= 0
+
+
+def test_hostile_words_in_nights_do_nothing(browser: Any, tmp_path: Path) -> None:
+    from tilecheck.report import folder
+
+    kept = [hostile_night(night, HOSTILE) for night in nights(2)]
+    folder.write_trend(folder.read_history(history(tmp_path / "h", [*nights(30), *kept])), tmp_path, HOSTILE)
+    page = Page(browser, tmp_path / "trend.html")
+    assert page.js("document.querySelector('.mark').textContent.includes('<script>alert(1)</script>')")
+    assert page.js("document.querySelectorAll('img').length") == 0
+    assert page.errors() == [], "a script or a picture was refused"
+
+
+READ = ("body", ".muted", "td .id", "figcaption", "thead th", ".state", "pre", "svg text", "h1")
+READ_OF_NIGHTS = (*(each for each in READ if each != "pre"), ".told li", ".legend", ".was", "td .bad")
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_fits_and_is_readable(browser: Any, path: Path, size: tuple[int, int], dark: bool) -> None:
-    page = Page(browser, path, size, dark)
+@pytest.mark.parametrize(
+    ("of", "read"), [("path", READ), ("trend", READ_OF_NIGHTS)], ids=["report", "nights"]
+)
+def test_fits_and_is_readable(
+    browser: Any,
+    request: pytest.FixtureRequest,
+    of: str,
+    read: tuple[str, ...],
+    size: tuple[int, int],
+    dark: bool,
+) -> None:
+    page = Page(browser, request.getfixturevalue(of), size, dark)
     assert page.js("document.documentElement.scrollWidth") <= size[0], "the page scrolls sideways"
-    for selector in ("body", ".muted", "td .id", "figcaption", "thead th", ".state", "pre", "svg text", "h1"):
+    for selector in read:
         assert contrast(page, selector) > 4.5, selector
     assert page.errors() == []
 
