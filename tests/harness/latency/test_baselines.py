@@ -335,6 +335,14 @@ class TestComparison:
         assert found.exit_code == 1
         assert list(found.lines())[-1] == "2 rows: 1 slower, 0 inconclusive, 0 faster, 1 same"
 
+    def test_a_toolchain_that_changed_for_some_rows_is_told(self, run_file: RunFile) -> None:
+        def change(content: Any) -> None:
+            content["benchmarks"][1]["extra_info"]["toolchain"]["driver"] = "590.1"
+
+        old = read_run(run_file("old.json", ROWS))
+        new = read_run(edited(run_file("new.json", ROWS), change))
+        assert compare(old, new).toolchain == "driver 580.65 -> 590.1"
+
     def test_rows_of_one_file_only_leave_it_open(self, run_file: RunFile) -> None:
         old = read_run(run_file("a.json", ROWS))
         new = read_run(run_file("b.json", {"matmul:square": 100e-6}))
