@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +28,8 @@ LIBRARIES = ("torch", "cuda", "cudnn")
 NOISIEST = 0.1
 """Share: more noise than this, between runs, is no noise to be held to: the band, three times as wide, would
 let a kernel become a third slower."""
+
+_LEAST, _MOST = 1e-30, 1e30  # what is reckoned with: quotients of such numbers are neither 0 nor infinite
 
 _NUMBERED = re.compile(r"([0-9]{4})_.+\.json")
 _ALMOST = re.compile(r"\d.*\.json", re.IGNORECASE)
@@ -393,8 +394,10 @@ def _need_statistics(stats: "_Part") -> None:
 
 def _positive(value: Any, place: str, zero: bool = False) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 <= value <= sys.float_info.max or (value == 0 and not zero):
+    if not number or not value >= 0 or (value == 0 and not zero):
         raise _WrongError(f"{place} is {_brief(value)}, no number {'>=' if zero else '>'} 0")
+    if value > _MOST or (0 < value < _LEAST and not zero):
+        raise _WrongError(f"{place} is {_brief(value)}, too {'large' if value > 1 else 'small'} a number")
     return float(value)
 
 

@@ -95,6 +95,18 @@ class TestReading:
                 'stats: median is "1 us", no number > 0',
             ),
             (lambda c: c["benchmarks"][0]["stats"].update(median=-1), "stats: median is -1, no number > 0"),
+            (
+                lambda c: c["benchmarks"][0]["stats"].update(median=1e-320),
+                "median is 1e-320, too small a number",
+            ),
+            (
+                lambda c: c["benchmarks"][0]["stats"].update(median=10**400),
+                "median is 10*[.]{3}, too large a",
+            ),
+            (
+                lambda c: c["benchmarks"][0]["extra_info"]["vendors"].update(cublas=1e308),
+                r"vendors: cublas is 1e\+308, too large a number",
+            ),
             (lambda c: c["benchmarks"][0]["extra_info"].update(noise="low"), 'noise is "low", no number'),
             (lambda c: c["benchmarks"][0]["extra_info"].update(vendors=[]), r"vendors is \[\], no object"),
             (

@@ -562,6 +562,17 @@ class TestVerdicts:
             ["row-scale-one-fp16 *same (+5.0 %)", "row-scale-tail-fp16 *slower (+5.0 %)"]
         )
 
+    def test_rows_that_find_only_large_slowdowns_are_told_of(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.02))
+        compared(project).stdout.fnmatch_lines(
+            "1 latency row would pass a slowdown of 4 %, as the noise is large, or was never measured; "
+            "row-scale-one-fp16 finds it from 12.6 % on"
+        )
+        edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.001))
+        compared(project).stdout.no_fnmatch_line("*would pass a slowdown*")
+
     def test_an_impossible_time_is_an_error(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
     ) -> None:
@@ -923,6 +934,12 @@ class TestRefusals:
         self, project: pytest.Pytester, baseline: Path, arguments: tuple[str, ...], message: str
     ) -> None:
         assert message in refused(run(project, *arguments))
+
+    def test_a_variable_of_xdist_left_over_would_store_nothing(
+        self, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+        assert "PYTEST_XDIST_WORKER is set" in refused(compared(project))
 
     def test_without_pytest_benchmark_there_is_nothing_to_time_with(self, project: pytest.Pytester) -> None:
         line = refused(project.runpytest("-m", "latency"))

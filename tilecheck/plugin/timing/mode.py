@@ -5,6 +5,7 @@ It has to be settled when pytest is configured: pytest-benchmark reads its stora
 """
 
 import ast
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -184,7 +185,12 @@ def _refuse_what_does_not_time(config: pytest.Config) -> None:
 
 
 def _refuse_what_would_be_lost(config: pytest.Config) -> None:
-    """pytest-benchmark opens its file when all is timed."""
+    """What pytest-benchmark would not store, or only fail to when all is timed."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not is_worker(config):
+        raise pytest.UsageError(
+            "PYTEST_XDIST_WORKER is set, by which pytest-benchmark takes this run for a worker's and stores "
+            "nothing: unset it"
+        )
     file: Path | None = config.option.benchmark_json
     if file is not None and not file.parent.is_dir():
         raise pytest.UsageError(f"--benchmark-json={file}: there is no folder {shown(file.parent)}")
