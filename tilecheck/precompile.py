@@ -52,5 +52,5 @@ def _compile(modules: tuple[str, ...], arch: str, target: dict[str, str], job: J
         program = build_program(spec, spec.case(job.case), ARCHES[arch])
         launch.compile_program(program, target)
     except (launch.CompileError, ValueError) as error:
-        return str(error)
+        return (str(error).splitlines() or [type(error).__name__])[0]
     return None

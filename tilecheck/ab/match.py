@@ -6,6 +6,7 @@ from typing import Any
 
 from tilecheck.ab.bench import Bench
 from tilecheck.ab.pairs import PAIRS, Pairs, order
+from tilecheck.ab.sides import RowError
 from tilecheck.latency.gate import Verdict
 
 CLOCK = 0.01
@@ -45,7 +46,10 @@ def play(
         told(f"compiling {len(rows)} kernels of the {name} side")
         failed.append(bench.prepare(rows))
     for row in rows:
-        yield _reject(row, failed) or _wrong(row, old, new) or _time(row, old, new, pairs)
+        try:
+            yield _reject(row, failed) or _wrong(row, old, new) or _time(row, old, new, pairs)
+        except RowError as error:  # no reason to leave the others untimed
+            yield Result(row, Verdict.INCONCLUSIVE, reason=str(error))
 
 
 def _reject(row: str, failed: Sequence[dict[str, str]]) -> Result | None:

@@ -28,6 +28,10 @@ class SideError(RuntimeError):
     """A side that is not there or does not work; the text is one line."""
 
 
+class RowError(SideError):
+    """One row could not be checked or timed; the side answers on for others."""
+
+
 class Side:
     """A process with a bench of its own; a context manager.
 
@@ -95,7 +99,7 @@ class Side:
             raise SideError(f"{self.label}: its process ended with exit code {process.wait()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise SideError(f"{self.label}: {answer['error']}")
+            raise (RowError if "row" in request else SideError)(f"{self.label}: {answer['error']}")
         return answer
 
 

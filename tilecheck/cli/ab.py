@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
             parts = arguments.parts or [""]
             rows = [row for row in rows if any(part in row for part in parts)]
             if not rows:
-                raise BadInput(f"no row of both sides holds {' or '.join(map(repr, parts))}")
+                held = f" that holds {' or '.join(map(repr, parts))}" if arguments.parts else ""
+                raise BadInput(f"the two sides have no row in common{held}")
             results = []
             for result in play(old, new, rows, note):
                 results.append(result)

@@ -35,7 +35,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilecheck.latency.baselines import BaselineError, model_folder, numbered, read_run, shown, write_next
+    from tilecheck.latency.baselines import (
+        BaselineError,
+        choose,
+        model_folder,
+        numbered,
+        read_run,
+        shown,
+        write_next,
+    )
     from tilecheck.latency.promotion import merge, moved, objections
 
     project = project_of(arguments)
@@ -45,8 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         runs = [read_run(path) for path in arguments.runs]
         folder = project.baselines / model_folder(runs[0].gpu)
-        stored = numbered(folder)
-        old = read_run(stored[-1]) if stored else None
+        old = read_run(choose(folder, None)) if numbered(folder) else None
+        if old is not None and old.gpu != runs[0].gpu:
+            raise BadInput(f"{shown(old.path)} is of {old.gpu}, and {shown(runs[0].path)} of {runs[0].gpu}")
         found = objections(runs, expected_rows(specs_of(project), runs[0].arch))
         if found:
             for line in found:

@@ -7,10 +7,11 @@ and what it was compared with. The rows are known by kernel and case.
 A file that cannot be read whole is an error, never passed over: the one before it would be a lower bar.
 """
 
+import hashlib
 import json
-import math
 import os
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,15 @@ from tilecheck.latency.gate import Bar, Measurement
 LIBRARIES = ("torch", "cuda", "cudnn")
 """Those parts of a toolchain that the vendors' times depend on."""
 
-_NUMBERED = re.compile(r"(\d{4})_.+\.json")
+NOISIEST = 0.1
+"""Share: more noise than this, between runs, is no noise to be held to: the band, three times as wide, would
+let a kernel become a third slower."""
+
+_LEAST, _MOST = 1e-30, 1e30  # what is reckoned with: quotients of such numbers are neither 0 nor infinite
+
+_NUMBERED = re.compile(r"([0-9]{4})_.+\.json")
+_ALMOST = re.compile(r"\d.*\.json", re.IGNORECASE)
+_UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # Unicode's categories: controls, surrogates, ends of lines
 
 
 class BaselineError(ValueError):
@@ -135,7 +144,8 @@ def toolchain_changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 def model_folder(gpu: str) -> str:
     """The name of a GPU model's folder: "NVIDIA H200" becomes "nvidia-h200"."""
-    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+    return name or f"gpu-{hashlib.sha256(gpu.encode()).hexdigest()[:8]}"
 
 
 def numbered(folder: Path) -> list[Path]:
@@ -152,9 +162,13 @@ def stored_models(baselines: Path) -> dict[str, list[Path]]:
 
 def choose(folder: Path, asked: str | None) -> Path:
     """The file of `folder` that is asked for: None: the newest; else by number ("2", "0002"), or by what its
-    name begins with. Raises BaselineError, in one line, where that is none or several.
+    name begins with. Raises BaselineError, in one line, where that is none or several, or where a file is all
+    but numbered: passed over, it would leave an older one to be the newest.
     """
     files = numbered(folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path not in files and _ALMOST.fullmatch(path.name):
+            raise BaselineError(f"{shown(path)} has no name of stored times, as 0001_NAME.json is; rename it")
     if not files:
         raise BaselineError(f"no stored times in {shown(folder)}")
     if asked is None:
@@ -211,7 +225,9 @@ def read_run(path: Path) -> Run:
     are passed over. Raises BaselineError, in one line, for what is no such file or lacks what a row needs.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        content = json.loads(
+            path.read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_each_once
+        )
     except FileNotFoundError:
         raise BaselineError(f"{shown(path)}: there is no such file") from None
     except OSError as error:
@@ -267,7 +283,7 @@ def _run(path: Path, content: Any) -> Run:
         dirty=commit.value("dirty", bool) if "dirty" in commit else False,
         taken=top.text("datetime") if "datetime" in top else "",
         failed=tilecheck.texts("failed") if "failed" in tilecheck else (),
-        strangers=int(tilecheck.number("strangers", zero=True)) if "strangers" in tilecheck else 0,
+        strangers=tilecheck.whole("strangers", zero=True) if "strangers" in tilecheck else 0,
         arch=tilecheck.text("arch") if "arch" in tilecheck else "",
         raw=content,
     )
@@ -283,12 +299,13 @@ def _row(part: "_Part") -> StoredRow:
             )
     part, extra = part.called(f"row {id}"), extra.called(f"row {id}: extra_info")
     stats = part.part("stats")
+    _need_statistics(stats)
     return StoredRow(
         id=id,
         median=stats.number("median"),
         q1=stats.number("q1"),
         q3=stats.number("q3"),
-        samples=int(stats.number("rounds")),
+        samples=stats.whole("rounds"),
         method=extra.text("method"),
         clock_mhz=extra.number("clock_mhz", zero=True),
         toolchain=extra.part("toolchain").strings(),
@@ -296,7 +313,7 @@ def _row(part: "_Part") -> StoredRow:
         throttled=extra.texts("throttled") if "throttled" in extra else (),
         noise=extra.share("noise"),
         ratio_noise=extra.share("ratio_noise"),
-        runs=int(extra.number("runs")) if "runs" in extra else 1,
+        runs=extra.whole("runs") if "runs" in extra else 1,
         schedule=extra.text("schedule") if "schedule" in extra else "",
         source_hash=extra.text("source_hash") if "source_hash" in extra else "",
         verdict=extra.text("verdict") if "verdict" in extra else "",
@@ -331,19 +348,30 @@ class _Part:
         return _Part(self.value(name, object), f"{self.place}: {name}")
 
     def text(self, name: str) -> str:
-        return str(self.value(name, str))
+        return _printable(self.value(name, str), f"{self.place}: {name}")
 
     def texts(self, name: str) -> tuple[str, ...]:
         found = self.value(name, list)
         if not all(isinstance(text, str) for text in found):
             raise _WrongError(f"{self.place}: {name} is {_brief(found)}, no list of strings")
-        return tuple(found)
+        return tuple(_printable(text, f"{self.place}: {name}") for text in found)
 
     def number(self, name: str, zero: bool = False) -> float:
         return _positive(self.value(name, object), f"{self.place}: {name}", zero)
 
+    def whole(self, name: str, zero: bool = False) -> int:
+        number = self.number(name, zero)
+        if not number.is_integer():
+            raise _WrongError(f"{self.place}: {name} is {_brief(number)}, no whole number")
+        return int(number)
+
     def share(self, name: str) -> float | None:
-        return None if self.content.get(name) is None else self.number(name, zero=True)
+        if self.content.get(name) is None:
+            return None
+        share = self.number(name, zero=True)
+        if share > NOISIEST:
+            raise _WrongError(f"{self.place}: {name} is {_brief(share)}, more than {NOISIEST}")
+        return share
 
     def numbers(self) -> dict[str, float]:
         return {name: _positive(n, f"{self.place}: {name}") for name, n in self.content.items()}
@@ -352,11 +380,40 @@ class _Part:
         return {name: self.text(name) for name in self.content}
 
 
+def _need_statistics(stats: "_Part") -> None:
+    """What pytest-benchmark shows of a row that is compared with, and what promotion takes the middle of:
+    without it they would fail at the end of the run.
+    """
+    for name in ("min", "max", "mean", "median"):
+        stats.number(name)
+    for name in sorted(stats.content.keys() - {"data", "outliers"} | {"stddev", "iqr"}):
+        stats.number(name, zero=True)
+    stats.whole("iterations")
+    stats.text("outliers")
+
+
 def _positive(value: Any, place: str, zero: bool = False) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+    if not number or not value >= 0 or (value == 0 and not zero):
         raise _WrongError(f"{place} is {_brief(value)}, no number {'>=' if zero else '>'} 0")
+    if value > _MOST or (0 < value < _LEAST and not zero):
+        raise _WrongError(f"{place} is {_brief(value)}, too {'large' if value > 1 else 'small'} a number")
     return float(value)
+
+
+def _printable(text: str, place: str) -> str:
+    if any(unicodedata.category(sign) in _UNWRITABLE for sign in text):  # messages are one line
+        raise _WrongError(f"{place} is {_brief(text)}, no line of text")
+    return text
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has {json.dumps(twice)} twice")
+    return found
 
 
 def _no_number(name: str) -> None:

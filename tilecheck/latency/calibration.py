@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilecheck.latency.baselines import BaselineError, Run, read_run, shown, toolchain_changes
+from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, shown, toolchain_changes
 from tilecheck.latency.gate import POLICY, Policy, fastest, noise_between, seconds
+
+UNFINISHED = "unfinished.json"
+"""The file of a run that has not ended well."""
 
 Runner = Callable[[Path], int]
 """Runs all rows in a process of its own, writes their times into the file, and returns the exit code."""
@@ -30,14 +33,19 @@ class Spread:
 def repeat(runs: int, folder: Path, runner: Runner) -> Iterator[Run]:
     """Runs as often, and gives each run as it is done; files in `folder` that are there are left alone.
 
+    A run that fails or is interrupted leaves `UNFINISHED` at most, which is none of the runs.
     Raises BaselineError, in one line, where one fails or leaves no times.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for _ in range(runs):
+        unfinished = folder / UNFINISHED
+        unfinished.unlink(missing_ok=True)
+        code = runner(unfinished)
         path = _next(folder)
-        code = runner(path)
         if code != 0:
             raise BaselineError(f"{shown(path)}: the run failed, exit code {code}")
+        read_run(unfinished)
+        unfinished.replace(path)
         yield read_run(path)
 
 
@@ -49,7 +57,8 @@ def kept_runs(folder: Path) -> list[Run]:
 def spreads(runs: Sequence[Run], policy: Policy = POLICY) -> list[Spread]:
     """How the rows that all runs have differ, the noisiest first.
 
-    Raises BaselineError, in one line, where the runs are not of one GPU model and toolchain, or too few.
+    Raises BaselineError, in one line, where the runs are not of one GPU model and toolchain, or too few, or
+    where a row is not the same kernel, timed in the same way, in all of them.
     """
     if len(runs) < 2:
         raise BaselineError(f"the noise between runs needs two of them, and there is {len(runs)}")
@@ -60,6 +69,9 @@ def spreads(runs: Sequence[Run], policy: Policy = POLICY) -> list[Spread]:
             )
         if changes := toolchain_changes(runs[0].toolchain, run.toolchain):
             raise BaselineError(f"{shown(run.path)}: another toolchain than {shown(runs[0].path)}: {changes}")
+        for id, row in run.rows.items():
+            if id in runs[0].rows and (what := _other_kernel(runs[0].rows[id], row)):
+                raise BaselineError(f"{shown(run.path)}: {id}: another {what} than in {shown(runs[0].path)}")
     found = [_spread(id, runs, policy) for id in runs[0].rows if all(id in run.rows for run in runs)]
     return sorted(found, key=lambda spread: -spread.smallest)
 
@@ -83,6 +95,15 @@ def table(found: Sequence[Spread]) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _other_kernel(old: StoredRow, new: StoredRow) -> str:
+    """In what two rows differ that should differ by noise alone; "": in nothing."""
+    if old.method != new.method:
+        return "method"
+    if old.schedule != new.schedule:
+        return "schedule"
+    return "source hash" if old.source_hash != new.source_hash else ""
 
 
 def _spread(id: str, runs: Sequence[Run], policy: Policy) -> Spread:

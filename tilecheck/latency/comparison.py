@@ -51,9 +51,12 @@ def compare(old: Run, new: Run, policy: Policy = POLICY) -> Comparison:
     common = [id for id in old.rows if id in new.rows]
     if not common:
         raise BaselineError(f"{shown(old.path)} and {shown(new.path)} have no row in common")
+    changes = dict.fromkeys(
+        toolchain_changes(old.rows[id].toolchain, new.rows[id].toolchain) for id in common
+    )
     return Comparison(
         judgements={id: judge(new.rows[id].measurement, old.rows[id].bar, policy) for id in common},
         only_old=tuple(orphaned(new.rows, old.rows)),
         only_new=tuple(missing(new.rows, old.rows)),
-        toolchain=toolchain_changes(old.toolchain, new.toolchain),
+        toolchain="; ".join(change for change in changes if change),
     )

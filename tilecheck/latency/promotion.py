@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck.latency.baselines import (
+    NOISIEST,
     Run,
     StoredRow,
     missing,
@@ -98,6 +99,8 @@ def _too_few(runs: Sequence[Run], guards: Guards) -> Iterator[str]:
     if len(runs) < guards.runs:
         yield f"{len(runs)} of at least {guards.runs} runs: the noise of a row is what differs between runs"
     for i, run in enumerate(runs):
+        if not run.taken:
+            yield f"{shown(run.path)}: says not when it was taken, so it may be the same run as another"
         for other in runs[:i]:
             if run.path.resolve() == other.path.resolve() or (run.taken and run.taken == other.taken):
                 yield f"{shown(run.path)} is the same run as {shown(other.path)}"
@@ -171,6 +174,9 @@ def _row(id: str, runs: Sequence[Run], guards: Guards) -> Iterator[str]:
             f"{id}: {seconds(min(medians))} to {seconds(max(medians))}; the runs may differ by "
             f"{_share(guards.spread)}"
         )
+    best, ratios = _ratios(rows)
+    if len(ratios) > 1 and noise_between(ratios) > NOISIEST:
+        yield f"{id}: over {best}, its runs differ by {_share(_spread(ratios))}; no slowdown would show"
 
 
 def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
@@ -178,9 +184,8 @@ def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
     nearest = next(row for row in rows if row.median == middle)
     result = {**nearest.raw, "stats": _statistics(nearest, rows)}
     medians = [row.median for row in rows]
-    vendors = {name: statistics.median([row.vendors[name] for row in rows]) for name in nearest.vendors}
-    best = fastest(vendors, vendors)
-    ratios = [row.median / row.vendors[best] for row in rows] if best else []
+    vendors = _vendors(rows)
+    best, ratios = _ratios(rows)
     extra = {name: value for name, value in nearest.raw["extra_info"].items() if name != "verdict"}
     result["extra_info"] = {
         **extra,
@@ -193,6 +198,19 @@ def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
         "medians": sorted(medians),
     }
     return result
+
+
+def _vendors(rows: Sequence[StoredRow]) -> dict[str, float]:
+    """The medians over the runs of those vendors that all of them have."""
+    names = [name for name in rows[0].vendors if all(name in row.vendors for row in rows)]
+    return {name: statistics.median([row.vendors[name] for row in rows]) for name in names}
+
+
+def _ratios(rows: Sequence[StoredRow]) -> tuple[str | None, list[float]]:
+    """The fastest vendor, and our time over its in each run."""
+    vendors = _vendors(rows)
+    best = fastest(vendors, vendors)
+    return best, [row.median / row.vendors[best] for row in rows] if best else []
 
 
 def _statistics(nearest: StoredRow, rows: Sequence[StoredRow]) -> dict[str, Any]:

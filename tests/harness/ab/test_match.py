@@ -9,6 +9,7 @@ import pytest
 
 from tilecheck.ab.match import Result, play, shared_rows
 from tilecheck.ab.report import as_json, exit_code, line, summary
+from tilecheck.ab.sides import RowError
 from tilecheck.latency.gate import Verdict
 
 ROWS = ["a-one", "a-two", "b-one"]
@@ -94,6 +95,25 @@ def test_the_new_side_is_timed_as_the_old_one_was() -> None:
 def test_clocks_that_differ_are_told() -> None:
     results, _ = played({"a-one": 1.1e-3}, clock=1800.0)
     assert (results[0].verdict, results[0].reason) == (Verdict.SLOWER, "clocks differ: 1980 and 1800 MHz")
+
+
+@pytest.mark.parametrize("asked", ["check", "time"])
+def test_a_row_that_raises_leaves_the_others_to_be_compared(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = getattr(FakeBench, asked)
+
+    def broken(self: FakeBench, row: str, *more: Any) -> Any:
+        if (self.name, row) == ("new", "a-one"):
+            raise RowError("HEAD: OutOfMemoryError: CUDA out of memory")
+        return answer(self, row, *more)
+
+    monkeypatch.setattr(FakeBench, asked, broken)
+    results, _ = played({"a-one": 1e-3, "b-one": 1e-3})
+    reason = "HEAD: OutOfMemoryError: CUDA out of memory"
+    assert results[0] == Result("a-one", Verdict.INCONCLUSIVE, None, reason)
+    assert results[1].verdict is Verdict.SAME
+    assert exit_code(results) == 3
 
 
 def test_rows_of_one_side_are_told() -> None:

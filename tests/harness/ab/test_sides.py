@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tilecheck.ab.bench import serve
-from tilecheck.ab.sides import Side, SideError, side
+from tilecheck.ab.sides import RowError, Side, SideError, side
 from tilecheck.cli import main
 from tilecheck.git import GitError, checked_out
 
@@ -24,6 +24,7 @@ class Bench:
     def check(self, row): return None
     def time(self, row, method):
         if row == "dies": raise SystemExit(7)
+        if row == "throws": raise RuntimeError("CUDA out of memory")
         print("noise of a library", file=sys.stderr)
         return {"seconds": 0.5, "clock_mhz": 1.0, "method": "events"}
 
@@ -53,6 +54,13 @@ def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
         pytest.raises(SideError, match=r"^HEAD: its process ended with exit code 7$"),
     ):
         made.time("dies")
+
+
+def test_a_row_that_raises_is_told_and_the_next_is_timed(tmp_path: Path) -> None:
+    with side_of(BENCH, tmp_path) as made:
+        with pytest.raises(RowError, match=r"^HEAD: RuntimeError: CUDA out of memory$"):
+            made.time("throws")
+        assert made.time("a-one")["seconds"] == 0.5
 
 
 def test_an_exception_is_an_answer() -> None:

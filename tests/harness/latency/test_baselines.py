@@ -1,7 +1,9 @@
 """Files of times: which is the bar, what is wrong with one, and what several make together."""
 
+import contextlib
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,15 @@ def edited(path: Path, change: Callable[[Any], object]) -> Path:
     return path
 
 
+def places(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where anything is in a file, as keys and positions from the top down."""
+    parts = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, part in parts:
+        yield (*above, key)
+        if isinstance(part, (dict, list)):
+            yield from places(part, (*above, key))
+
+
 class TestReading:
     def test_rows_are_known_by_kernel_and_case(self, run_file: RunFile) -> None:
         run = read_run(run_file("run.json", ROWS))
@@ -57,8 +68,10 @@ class TestReading:
             ("{}", "the whole: benchmarks is missing"),
             ('{"benchmarks": []}', "no latency rows in it"),
             ('{"benchmarks": [NaN]}', "no JSON: NaN is no number"),
+            ('{"benchmarks": [], "benchmarks": []}', 'no JSON: an object has "benchmarks" twice'),
+            ("[" * 100_000, "no JSON: maximum recursion depth"),
         ],
-        ids=["empty", "cut-off", "list", "object", "no-rows", "nan"],
+        ids=["empty", "cut-off", "list", "object", "no-rows", "nan", "key-twice", "deep"],
     )
     def test_what_is_no_such_file_is_one_line(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "0001_x.json"
@@ -82,6 +95,18 @@ class TestReading:
                 'stats: median is "1 us", no number > 0',
             ),
             (lambda c: c["benchmarks"][0]["stats"].update(median=-1), "stats: median is -1, no number > 0"),
+            (
+                lambda c: c["benchmarks"][0]["stats"].update(median=1e-320),
+                "median is 1e-320, too small a number",
+            ),
+            (
+                lambda c: c["benchmarks"][0]["stats"].update(median=10**400),
+                "median is 10*[.]{3}, too large a",
+            ),
+            (
+                lambda c: c["benchmarks"][0]["extra_info"]["vendors"].update(cublas=1e308),
+                r"vendors: cublas is 1e\+308, too large a number",
+            ),
             (lambda c: c["benchmarks"][0]["extra_info"].update(noise="low"), 'noise is "low", no number'),
             (lambda c: c["benchmarks"][0]["extra_info"].update(vendors=[]), r"vendors is \[\], no object"),
             (
@@ -97,6 +122,62 @@ class TestReading:
         with pytest.raises(BaselineError, match=message):
             read_run(edited(run_file("run.json", ROWS), change))
 
+    @pytest.mark.parametrize("value", [None, "x", -1, [], {}, True, 10**400, 1e-400, "two\nlines", "\ud800"])
+    def test_whatever_is_wrong_in_it_is_one_line_that_can_be_written(
+        self, run_file: RunFile, value: Any
+    ) -> None:
+        path = run_file("run.json", ROWS)
+        text = path.read_text()
+        told = []
+        for place in places(json.loads(text)):
+            content = json.loads(text)
+            part = functools.reduce(lambda part, key: part[key], place[:-1], content)
+            part[place[-1]] = value
+            path.write_text(json.dumps(content))
+            with contextlib.suppress(BaselineError):
+                read_run(path)
+                continue
+            with pytest.raises(BaselineError) as caught:
+                read_run(path)
+            told.append(str(caught.value))
+        assert len(told) > 10
+        assert not [line for line in told if "\n" in line or not line.encode()]
+
+    @pytest.mark.parametrize(
+        "name",
+        ["min", "max", "mean", "median", "stddev", "q1", "q3", "iqr", "rounds", "iterations", "outliers"],
+    )
+    @pytest.mark.parametrize("value", ["missing", None, "x", -1, 10**400])
+    def test_statistics_that_pytest_benchmark_or_promotion_needs_are_wanted(
+        self, run_file: RunFile, name: str, value: Any
+    ) -> None:
+        def spoil(content: Any) -> None:
+            stats = content["benchmarks"][0]["stats"]
+            if value == "missing":
+                del stats[name]
+            else:
+                stats[name] = 3 if (name, value) == ("outliers", "x") else value
+
+        with pytest.raises(BaselineError, match=f"row matmul-square: stats: {name} is "):
+            read_run(edited(run_file("run.json", ROWS), spoil))
+
+    @pytest.mark.parametrize(("name", "value"), [("rounds", 0.5), ("iterations", 1.5)])
+    def test_counts_are_whole(self, run_file: RunFile, name: str, value: float) -> None:
+        with pytest.raises(BaselineError, match=f"stats: {name} is {value}, no whole number"):
+            read_run(
+                edited(
+                    run_file("run.json", ROWS), lambda c: c["benchmarks"][0]["stats"].update({name: value})
+                )
+            )
+
+    @pytest.mark.parametrize("name", ["noise", "ratio_noise"])
+    def test_noise_that_would_let_anything_pass_is_refused(self, run_file: RunFile, name: str) -> None:
+        with pytest.raises(BaselineError, match=f"{name} is 0.2, more than 0.1"):
+            read_run(run_file("run.json", ROWS, extra={name: 0.2}))
+
+    def test_names_of_gpus_may_have_any_sign_of_a_line(self, run_file: RunFile) -> None:
+        assert read_run(run_file("run.json", ROWS, gpu="Tesla\u00a0V100 東京")).gpu == "Tesla\u00a0V100 東京"
+
     def test_no_file_is_an_error_too(self, tmp_path: Path) -> None:
         with pytest.raises(BaselineError, match=r"none\.json: there is no such file"):
             read_run(tmp_path / "none.json")
@@ -109,6 +190,29 @@ class TestFolders:
     )
     def test_are_named_after_the_model(self, gpu: str, folder: str) -> None:
         assert model_folder(gpu) == folder
+
+    @pytest.mark.parametrize("gpu", ["", "..", "東京", "京都"])
+    def test_a_model_without_a_letter_has_a_folder_of_its_own(self, gpu: str) -> None:
+        others = [model_folder(other) for other in ("NVIDIA H200", "大阪")]
+        assert model_folder(gpu).startswith("gpu-")
+        assert model_folder(gpu) not in others
+
+    def test_models_that_share_words_do_not_share_a_folder(self) -> None:
+        names = ["NVIDIA H200", "NVIDIA H200 NVL", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H200 MIG 2g.35gb"]
+        folders = {model_folder(name) for name in names}
+        assert len(folders) == len(names)
+        assert not any("/" in model_folder(f"A/B\\..{name}") for name in names)
+
+    @pytest.mark.parametrize(
+        "name",
+        ["0002.json", "2_x.json", "00002_x.json", "10000_x.json", "0002-x.json", "0002_.json", "0002_x.JSON"],
+    )
+    def test_a_name_that_is_all_but_a_number_is_never_passed_over(self, tmp_path: Path, name: str) -> None:
+        for each in ("0001_a.json", name):
+            (tmp_path / each).touch()
+        for asked in (None, "1"):
+            with pytest.raises(BaselineError, match=rf"{name} has no name of stored times.*rename it"):
+                choose(tmp_path, asked)
 
     def test_the_newest_number_counts_and_others_by_number_or_name(self, tmp_path: Path) -> None:
         for name in ("0002_b.json", "0010_a.json", "0001_c.json", "notes.json", "0011_x.txt"):
@@ -198,6 +302,11 @@ class TestPromotion:
             ({"extra": {"schedule": "x"}}, "the runs differ in schedule"),
             ({"extra": {"source_hash": "x"}}, "the runs differ in source hash"),
             ({"vendor": None}, "the runs differ in vendors"),
+            (
+                {"vendor": 50e-6},
+                "matmul-square: over cublas, its runs differ by 80.0 %; no slowdown would show",
+            ),
+            ({"datetime": ""}, "run3.json: says not when it was taken"),
             ({"rows": {"matmul:square": 1e-4}}, "run3.json: without row-softmax-wide-fp16"),
             ({"rows": {**ROWS, "old:row": 1e-4}}, "run3.json: with rows that no kernel has: old-row"),
             ({"rows": {**ROWS, "matmul:square": 1.06e-4}}, "matmul-square: 100 us to 106 us; the runs may"),
@@ -237,6 +346,14 @@ class TestComparison:
         assert found.judgements["row-softmax-wide-fp16"].verdict is Verdict.SAME
         assert found.exit_code == 1
         assert list(found.lines())[-1] == "2 rows: 1 slower, 0 inconclusive, 0 faster, 1 same"
+
+    def test_a_toolchain_that_changed_for_some_rows_is_told(self, run_file: RunFile) -> None:
+        def change(content: Any) -> None:
+            content["benchmarks"][1]["extra_info"]["toolchain"]["driver"] = "590.1"
+
+        old = read_run(run_file("old.json", ROWS))
+        new = read_run(edited(run_file("new.json", ROWS), change))
+        assert compare(old, new).toolchain == "driver 580.65 -> 590.1"
 
     def test_rows_of_one_file_only_leave_it_open(self, run_file: RunFile) -> None:
         old = read_run(run_file("a.json", ROWS))

@@ -23,6 +23,9 @@ def spec(name, id, **more):
 SPECS = (spec("matmul", "square"), spec("soft_max", "wide"), spec("blackwell", "any", arches=("sm_100a",)))
 """
 
+FAILED, INTERRUPTED = -1.0, -2.0
+"""What stands for a run's factor where it does not end well."""
+
 ROWS = {"matmul:square": 100e-6, "soft_max:wide": 50e-6}
 
 
@@ -196,16 +199,20 @@ class TestPromote:
 class TestCalibrate:
     @pytest.fixture
     def machine(self, monkeypatch: pytest.MonkeyPatch, run_file: RunFile) -> list[float]:
-        """Factors by which the coming runs take longer; a negative one fails."""
+        """Factors by which the coming runs take longer; 0: a file that cannot be read."""
         factors: list[float] = []
 
         def fake(root: Path, path: Path, choice: Any = ()) -> int:
             factor = factors.pop(0)
-            if factor < 0:
-                return 1
-            made = run_file("made.json", {"matmul:square": 100e-6 * factor, "soft_max:wide": 50e-6})
+            made = run_file(
+                "made.json", {"matmul:square": 100e-6 * (abs(factor) or 1.0), "soft_max:wide": 50e-6}
+            )
+            if factor == 0:
+                made.write_text("{")
             made.replace(path)
-            return 0
+            if factor == INTERRUPTED:
+                raise KeyboardInterrupt
+            return 1 if factor == FAILED else 0
 
         monkeypatch.setattr(calibrate, "run_pytest", fake)
         return factors
@@ -243,10 +250,52 @@ class TestCalibrate:
     def test_a_run_that_fails_ends_it_and_those_before_are_kept(
         self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        machine += [1.0, -1]
+        machine += [1.0, FAILED]
         assert main(["calibrate"]) == 1
         assert "run-002.json: the run failed, exit code 1" in capsys.readouterr().err
-        assert [path.name for path in (project / "latency-runs").iterdir()] == ["run-001.json"]
+        assert [path.name for path in (project / "latency-runs").glob("run-*")] == ["run-001.json"]
+
+    @pytest.mark.parametrize(("ending", "code"), [(FAILED, 1), (INTERRUPTED, 130), (0, 1)])
+    def test_a_run_that_did_not_end_well_is_none_of_the_next_calibrations(
+        self,
+        project: Path,
+        machine: list[float],
+        capsys: pytest.CaptureFixture[str],
+        ending: float,
+        code: int,
+    ) -> None:
+        machine += [1.0, ending]
+        assert main(["calibrate"]) == code
+        machine += [1.01]
+        assert main(["calibrate", "--runs", "1"]) == 0
+        assert "2 runs in latency-runs" in capsys.readouterr().out
+        kept = sorted(path.name for path in (project / "latency-runs").iterdir())
+        assert kept == ["run-001.json", "run-002.json"]
+
+    @pytest.mark.parametrize(
+        ("parts", "message"),
+        [
+            ({"extra": {"source_hash": "b"}}, "run-002.json: matmul-square: another source hash than in"),
+            ({"extra": {"schedule": "b"}}, "run-002.json: matmul-square: another schedule than in"),
+            ({"extra": {"method": "graph64"}}, "run-002.json: matmul-square: another method than in"),
+            ({"gpu": "NVIDIA H200 NVL"}, "run-002.json is of NVIDIA H200 NVL, and"),
+            ({"extra": {"toolchain": {"tilelang": "0.1.16"}}}, "run-002.json: another toolchain than"),
+        ],
+    )
+    def test_what_differs_by_more_than_noise_has_no_noise(
+        self,
+        project: Path,
+        run_file: RunFile,
+        capsys: pytest.CaptureFixture[str],
+        parts: dict[str, Any],
+        message: str,
+    ) -> None:
+        folder = run_file("kept/run-001.json", ROWS).parent
+        run_file("kept/run-002.json", ROWS, **parts)
+        assert main(["calibrate", "--runs", "0", "--out", str(folder)]) == 2
+        told = capsys.readouterr()
+        assert told.out == "" and told.err.count("\n") == 1
+        assert message in told.err
 
     def test_one_run_has_no_noise(
         self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]

@@ -104,6 +104,28 @@ testpaths = tests
 tilecheck_specs = my_kernels
 """
 
+# What pytest-rerunfailures does: a test that fails is run once more, as the same item.
+RERUNS = """
+import pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    for last in (False, True):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        last = last or not any(report.failed for report in reports)
+        for report in reports:
+            report.outcome = "rerun" if report.failed and not last else report.outcome
+            item.ihook.pytest_runtest_logreport(report=report)
+        if last:
+            return True
+        item._initrequest()
+
+def pytest_report_teststatus(report):
+    if report.outcome == "rerun":
+        return "rerun", "R", "RERUN"
+"""
+
 ONE, TAIL, WIDE = ROWS = ("row-scale-one-fp16", "row-scale-tail-fp16", "soft-max-wide-fp16")
 
 LOADED = ("-p", "pytest_benchmark.plugin")
@@ -341,6 +363,12 @@ class TestWithoutGpu:
             ["3 latency rows not timed: no NVIDIA driver*", "SKIPPED*latency needs a GPU: no NVIDIA driver*"]
         )
 
+    def test_only_benchmarks_does_not_mean_to_skip_the_codegen_gate(self, project: pytest.Pytester) -> None:
+        compared(project, "--benchmark-only").assert_outcomes(passed=1, deselected=2)
+        result = run(project, "--benchmark-only")
+        result.assert_outcomes(skipped=3)
+        result.stdout.fnmatch_lines("3 latency rows not timed: no NVIDIA driver*")
+
     def test_workers_skip_them_with_the_reason_too(self, project: pytest.Pytester) -> None:
         result = run(project, "-p", "xdist", "-n1", "-m", "latency", "-rs", "--device=simulator")
         assert outcomes(result) == {"skipped": 1}
@@ -414,6 +442,17 @@ class TestVerdicts:
         assert gpu.timed.count(TAIL) == 2
         result.stdout.fnmatch_lines("row-scale-tail-fp16 *same (*")
 
+    @pytest.mark.parametrize(
+        ("slowdown", "failed"), [(1.01, 0), (1.02, 1), (1.03, 1), (1.05, 1), (1.1, 1), (100.0, 1)]
+    )
+    @pytest.mark.parametrize("mode", ["normal", "strict"])
+    def test_one_percent_is_left_alone_and_two_are_found(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, slowdown: float, failed: int, mode: str
+    ) -> None:
+        gpu.factor = {TAIL: slowdown}
+        result = compared(project, f"--gate={mode}")
+        assert outcomes(result) == {"passed": 3 - failed} | ({"failed": 1} if failed else {})
+
     @pytest.mark.parametrize(("mode", "failed"), [("normal", 0), ("strict", 1), ("off", 0)])
     def test_faster_is_stale_and_fails_under_strict(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, mode: str, failed: int
@@ -463,6 +502,46 @@ class TestVerdicts:
             ]
         )
 
+    @pytest.mark.parametrize("mode", ["normal", "off"])
+    def test_a_limit_of_the_users_fails_the_row_and_not_the_end_of_the_run(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, mode: str
+    ) -> None:
+        gpu.factor = {TAIL: 0.9}
+        edit(baseline, lambda c: c["benchmarks"][1]["stats"].update(min=80e-6))
+        result = compared(
+            project, "--benchmark-compare-fail=min:5%", f"--gate={mode}", "--junitxml=junit.xml"
+        )
+        result.assert_outcomes(passed=2, failed=1, deselected=2)
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(
+            [
+                "*row-scale-tail-fp16 fails by --benchmark-compare-fail: Field 'min' has failed Percentage*",
+                "*repeat: pytest *--benchmark-compare=0001",
+            ]
+        )
+        suite = ElementTree.parse(project.path / "junit.xml").getroot().find("testsuite")
+        assert suite is not None and suite.get("failures") == "1"
+        assert compared(project, "--benchmark-compare-fail=median:5%").ret == 0
+
+    def test_a_limit_of_the_users_still_binds_what_others_time(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        project.makepyfile(
+            **{
+                "tests/test_theirs": "import pytest\n\n@pytest.mark.latency\ndef test_theirs(benchmark):\n"
+                "    benchmark(int)\n"
+            }
+        )
+
+        def add(content: Any) -> None:
+            stats = {**content["benchmarks"][0]["stats"], "median": 1e-30}
+            theirs = {"fullname": "tests/test_theirs.py::test_theirs", "extra_info": {}, "stats": stats}
+            content["benchmarks"].append(theirs)
+
+        edit(baseline, add)
+        result = compared(project, "--benchmark-compare-fail=median:5%")
+        result.stderr.fnmatch_lines("*PerformanceRegression: Performance has regressed.")
+
     def test_off_shows_a_slower_row_and_fails_nothing(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
     ) -> None:
@@ -482,6 +561,17 @@ class TestVerdicts:
         result.stdout.fnmatch_lines(
             ["row-scale-one-fp16 *same (+5.0 %)", "row-scale-tail-fp16 *slower (+5.0 %)"]
         )
+
+    def test_rows_that_find_only_large_slowdowns_are_told_of(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.02))
+        compared(project).stdout.fnmatch_lines(
+            "1 latency row would pass a slowdown of 4 %, as the noise is large, or was never measured; "
+            "row-scale-one-fp16 finds it from 12.6 % on"
+        )
+        edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.001))
+        compared(project).stdout.no_fnmatch_line("*would pass a slowdown*")
 
     def test_an_impossible_time_is_an_error(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
@@ -707,6 +797,52 @@ class TestFiles:
         assert stored.failed == ()
         assert (stored.rows[TAIL].verdict, stored.rows[ONE].verdict) == ("slower", "same")
 
+    def test_a_row_that_is_run_again_counts_as_of_its_last_time(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        project.makepyfile(reruns=RERUNS)
+        gpu.factor, gpu.again = {TAIL: 1.05}, {TAIL: [1.05, 1.05, 1.0]}
+        result = run(project, "-p", "reruns", "--benchmark-compare", "--benchmark-json=run.json")
+        assert outcomes(result) == {"passed": 3, "rerun": 1}
+        shown = [line for line in summary(result).splitlines() if line.startswith(TAIL)]
+        assert len(shown) == 1 and shown[0].endswith("same (+0.0 %)")
+        stored = read_run(project.path / "run.json")
+        assert list(stored.rows) == list(ROWS)
+        assert stored.rows[TAIL].median == pytest.approx(100e-6)
+
+    def test_a_run_that_is_interrupted_has_the_rows_until_then(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        time = gpu.time
+
+        def until_wide(spec: Any, case: Any, seed: int, method: str | None) -> bench.Timed:
+            if case.id == "wide-fp16":
+                raise KeyboardInterrupt
+            return time(spec, case, seed, method)
+
+        monkeypatch.setattr(gpu, "time", until_wide)
+        result = project.runpytest(
+            *LOADED, "--benchmark-compare", "--benchmark-json=run.json", no_reraise_ctrlc=True
+        )
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        assert list(read_run(project.path / "run.json").rows) == [ONE, TAIL]
+
+    def test_a_row_that_raises_fails_and_is_not_stored(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        time = gpu.time
+
+        def broken(spec: Any, case: Any, seed: int, method: str | None) -> bench.Timed:
+            if case.id == "tail-fp16":
+                raise RuntimeError("CUDA error: an illegal memory access was encountered")
+            return time(spec, case, seed, method)
+
+        monkeypatch.setattr(gpu, "time", broken)
+        compared(project, "--benchmark-json=run.json").assert_outcomes(passed=2, failed=1, deselected=2)
+        stored = read_run(project.path / "run.json")
+        assert list(stored.rows) == [ONE, WIDE]
+        assert stored.failed == (f"tests/test_latency.py::test_latency[{TAIL}]",)
+
     def test_the_commit_is_that_of_the_root_folder(
         self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -749,6 +885,30 @@ class TestRefusals:
         assert f"--benchmark-compare took '{path}' for the number of a baseline" in line
         assert f"put it in front: pytest {path} --benchmark-compare" in line
 
+    def test_a_number_is_none_although_there_is_such_a_folder(
+        self, project: pytest.Pytester, baseline: Path
+    ) -> None:
+        project.mkdir("0001")
+        run(project, "--benchmark-compare=0001").assert_outcomes(passed=3, deselected=2)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ("--benchmark-cprofile=tottime",),
+            ("--benchmark-warmup=on", "--benchmark-min-rounds=300", "--benchmark-timer=time.time"),
+            ("--benchmark-group-by=param:latency_case", "--benchmark-columns=min,median"),
+            ("--benchmark-only",),
+            ("--benchmark-compare=",),
+        ],
+    )
+    def test_other_options_of_pytest_benchmark_leave_the_times_as_they_are(
+        self, project: pytest.Pytester, baseline: Path, options: tuple[str, ...]
+    ) -> None:
+        compared(project, "--benchmark-json=run.json", *options).assert_outcomes(passed=3, deselected=2)
+        stored = read_run(project.path / "run.json")
+        assert [row.median for row in stored.rows.values()] == pytest.approx([100e-6] * 3)
+        assert {row.samples for row in stored.rows.values()} == {21}
+
     def test_in_front_it_is_a_path(self, project: pytest.Pytester, baseline: Path) -> None:
         compared(project, "tests/test_latency.py").assert_outcomes(passed=3)
 
@@ -763,12 +923,23 @@ class TestRefusals:
             (("--benchmark-disable", "--benchmark-compare"), "--benchmark-disable: nothing would be timed"),
             (("--benchmark-disable", "-m", "latency"), "--benchmark-disable: nothing would be timed"),
             (("--benchmark-skip", "--benchmark-compare"), "--benchmark-skip: nothing would be timed"),
+            (
+                ("-m", "latency", "--benchmark-compare-fail=median:5%"),
+                "--benchmark-compare-fail: nothing is compared; it needs --benchmark-compare",
+            ),
+            (("-m", "latency", "--benchmark-json=none/run.json"), "run.json: there is no folder none"),
         ],
     )
     def test_what_would_time_nothing(
         self, project: pytest.Pytester, baseline: Path, arguments: tuple[str, ...], message: str
     ) -> None:
         assert message in refused(run(project, *arguments))
+
+    def test_a_variable_of_xdist_left_over_would_store_nothing(
+        self, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+        assert "PYTEST_XDIST_WORKER is set" in refused(compared(project))
 
     def test_without_pytest_benchmark_there_is_nothing_to_time_with(self, project: pytest.Pytester) -> None:
         line = refused(project.runpytest("-m", "latency"))

@@ -20,11 +20,11 @@ class SampleClock:
         return shown
 
     def player(self, samples: Iterable[float]) -> Callable[[], None]:
-        """A target that takes these times, in seconds, one a call."""
+        """A target that takes these times, in seconds, one a call; none in a call beyond, of a profiler."""
         left = iter(samples)
 
         def play() -> None:
-            self._laid_out = next(left)
+            self._laid_out = next(left, 0.0)
 
         return play
 

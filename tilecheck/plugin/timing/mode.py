@@ -5,6 +5,7 @@ It has to be settled when pytest is configured: pytest-benchmark reads its stora
 """
 
 import ast
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class LatencyRun:
     """wanted: rows are selected, else they are left out.  compared: a comparison was asked for.
     untimed: why no row can be timed; None: they can.  gpu: the model.
     folder: where its times are stored.  bar: what is compared with; None: nothing.
-    mode: which verdicts fail.
+    mode: which verdicts fail.  limits: those of --benchmark-compare-fail, which fail a row besides.
     """
 
     wanted: bool = False
@@ -51,6 +52,7 @@ class LatencyRun:
     folder: Path | None = None
     bar: Run | None = None
     mode: Mode = "normal"
+    limits: tuple[Any, ...] = ()
 
     @property
     def timed(self) -> bool:
@@ -60,6 +62,19 @@ class LatencyRun:
     def gates(self) -> bool:
         """Whether a row can fail for its time."""
         return self.bar is not None and self.mode != "off"
+
+
+class _OfOthers:
+    """A limit of --benchmark-compare-fail, for benchmarks that are no latency rows.
+
+    These fail by it in their own test: pytest-benchmark raises when the run has ended, after its results.
+    """
+
+    def __init__(self, limit: Any) -> None:
+        self._limit = limit
+
+    def fails(self, current: Any, compared: Any) -> Any:
+        return None if "kernel" in current.extra_info else self._limit.fails(current, compared)
 
 
 _key = pytest.StashKey[LatencyRun]()
@@ -98,7 +113,8 @@ def _settled(config: pytest.Config) -> LatencyRun:
     given, marks = getattr(config.option, "benchmark_compare", []), config.option.markexpr
     named = re.search(r"\blatency\b", marks) is not None and _selects(marks)
     compared = given != [] and (not marks or _selects(marks))
-    if not (compared or named or getattr(config.option, "benchmark_only", False)):
+    only = getattr(config.option, "benchmark_only", False)
+    if not (compared or named or only):
         return LatencyRun()
     mode: Mode = option(config, "gate")
     if compared and not is_worker(config):
@@ -109,17 +125,20 @@ def _settled(config: pytest.Config) -> LatencyRun:
         if compared:
             config.option.benchmark_compare = []
             config.option.markexpr = marks or "codegen"
+            config.option.benchmark_only = only and bool(marks)  # it would skip the codegen gate
         why = chosen.no_gpu or "this run is on the simulator"
-        wanted = named or (compared and bool(marks))
+        wanted = named or (bool(marks) if compared else only)
         return LatencyRun(wanted=wanted, compared=compared, untimed=why, mode=mode)
     _refuse_what_does_not_time(config)
+    _refuse_what_would_be_lost(config)
     gpu = bench.gpu_model()
     folder, ours = _storage(config, gpu)
     bar = _bar(config, folder, given, gpu, mode) if compared else None
     if compared:
         config.option.markexpr = marks or "latency"
         config.option.benchmark_compare = str(bar.path) if bar else []
-    return LatencyRun(True, compared, None, gpu, folder if ours else None, bar, mode)
+    limits = _limits(config, bar)
+    return LatencyRun(True, compared, None, gpu, folder if ours else None, bar, mode, limits)
 
 
 def _selects(marks: str) -> bool:
@@ -141,7 +160,7 @@ def _selects(marks: str) -> bool:
 
 def _refuse_a_path(config: pytest.Config, given: Any) -> None:
     """pytest-benchmark's option takes the word after it, as in `pytest --benchmark-compare tests/x.py`."""
-    if not isinstance(given, str) or given.endswith(".json"):
+    if not isinstance(given, str) or given.endswith(".json") or given.isdecimal() or not given:
         return
     here = config.invocation_params.dir / given.partition("::")[0]
     if "::" in given or "/" in given or given.endswith(".py") or here.exists():
@@ -163,6 +182,29 @@ def _refuse_what_does_not_time(config: pytest.Config) -> None:
         raise pytest.UsageError("--benchmark-skip: nothing would be timed; leave it out, or the latency rows")
     if not hasattr(get, "benchmark_compare"):
         raise pytest.UsageError("latency rows are stored by pytest-benchmark, which is not loaded here")
+
+
+def _refuse_what_would_be_lost(config: pytest.Config) -> None:
+    """What pytest-benchmark would not store, or only fail to when all is timed."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not is_worker(config):
+        raise pytest.UsageError(
+            "PYTEST_XDIST_WORKER is set, by which pytest-benchmark takes this run for a worker's and stores "
+            "nothing: unset it"
+        )
+    file: Path | None = config.option.benchmark_json
+    if file is not None and not file.parent.is_dir():
+        raise pytest.UsageError(f"--benchmark-json={file}: there is no folder {shown(file.parent)}")
+
+
+def _limits(config: pytest.Config, bar: Run | None) -> tuple[Any, ...]:
+    """The limits of --benchmark-compare-fail, which pytest-benchmark is left for what others time."""
+    limits = config.option.benchmark_compare_fail or ()
+    if limits and bar is None:
+        raise pytest.UsageError(
+            f"--benchmark-compare-fail: nothing is compared; it needs {_COMPARE} and stored times"
+        )
+    config.option.benchmark_compare_fail = [_OfOthers(limit) for limit in limits]
+    return tuple(limits)
 
 
 def _storage(config: pytest.Config, gpu: str) -> tuple[Path, bool]:
@@ -188,7 +230,7 @@ def _bar(config: pytest.Config, folder: Path, given: Any, gpu: str, mode: Mode) 
                 return None
             raise pytest.UsageError(f"{_COMPARE}: {_nothing_stored(config, folder, gpu)}; {RECORD}")
         else:
-            run = read_run(choose(folder, None if given is True else given))
+            run = read_run(choose(folder, None if given in (True, "") else given))
     except BaselineError as error:
         raise pytest.UsageError(f"{_COMPARE}: {error}") from error
     if run.gpu != gpu:

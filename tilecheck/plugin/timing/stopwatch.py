@@ -106,11 +106,13 @@ class RowStopwatch:
         record = self._record(row, timed, stored, judgement)
         benchmark.extra_info.update(self._extra_info(row, timed, stored, record))
         benchmark.pedantic(CLOCK.player(timed.ours.seconds), rounds=len(timed.ours.seconds), iterations=1)
-        self._item.user_properties.append((LATENCY, json.dumps(asdict(record))))
+        _replace(self._item.user_properties, LATENCY, json.dumps(asdict(record)))
         if self._run.gates and stored is None:
             raise OffBaseline(self._new(row, record))
         if judgement is not None and judgement.verdict.fails(self._run.mode):
             raise OffBaseline("\n".join(self._off(row, judgement, record)))
+        if stored is not None and (over := self._over_limits(stored, benchmark)):
+            raise OffBaseline(f"{row.id} fails by --benchmark-compare-fail: {over}\n{self._repeat()}")
 
     def _timed(self, row: KernelCase, stored: StoredRow | None) -> bench.Timed:
         __tracebackhide__ = True
@@ -133,6 +135,10 @@ class RowStopwatch:
             timed = self._timed(row, stored)
             judgements.append(judge(measurement(timed, self._toolchain), stored.bar))
         return timed, settle(judgements)
+
+    def _over_limits(self, stored: StoredRow, benchmark: Any) -> str:
+        found = (limit.fails(benchmark.stats, stored.raw["stats"]) for limit in self._run.limits)
+        return "; ".join(filter(None, found))
 
     def _record(
         self, row: KernelCase, timed: bench.Timed, stored: StoredRow | None, judgement: Judgement | None
@@ -239,6 +245,11 @@ def measurement(timed: bench.Timed, toolchain: dict[str, str]) -> Measurement:
     )
 
 
+def _replace(properties: list[tuple[str, Any]], name: str, value: str) -> None:
+    """The property of a test that may have run before, if failed ones are run again."""
+    properties[:] = [(n, v) for n, v in properties if n != name] + [(name, value)]
+
+
 _toolchain_key = pytest.StashKey[dict[str, str]]()
 
 
@@ -303,7 +314,7 @@ def latency_records(reports: Iterable[Any]) -> list[LatencyRecord]:
     return [
         LatencyRecord(**json.loads(value))
         for report in reports
-        if getattr(report, "when", None) == "call"
+        if getattr(report, "when", None) == "call" and report.outcome != "rerun"
         for name, value in report.user_properties
         if name == LATENCY
     ]

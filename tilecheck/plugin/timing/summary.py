@@ -13,6 +13,9 @@ from tilecheck.plugin.timing.mode import RECORD, latency_run
 from tilecheck.plugin.timing.rows import latency_rows, left_out
 from tilecheck.plugin.timing.stopwatch import LatencyRecord, latency_records
 
+COARSE = 0.04
+"""Share; a row that finds no smaller slowdown than this is told of."""
+
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     run = latency_run(config)
@@ -60,6 +63,12 @@ def findings(found: Iterable[LatencyRecord]) -> Iterator[str]:
         yield f"toolchain changed: {change}"
     for verdict in (Verdict.SLOWER, Verdict.INCONCLUSIVE, Verdict.FASTER):
         yield from (f"{r.row}: {r.words}" for r in found if r.verdict == verdict.value)
+    if coarse := [r for r in found if (r.smallest or 0.0) > COARSE]:
+        worst = max(coarse, key=lambda r: r.smallest or 0.0)
+        yield (
+            f"{_rows(len(coarse))} would pass a slowdown of {COARSE * 100:.0f} %, as the noise is large, or "
+            f"was never measured; {worst.row} finds it from {(worst.smallest or 0.0) * 100:.1f} % on"
+        )
     if stale := [r for r in found if r.verdict == Verdict.FASTER.value]:
         yield f"{_rows(len(stale))} faster than the baseline, which is stale: {RECORD}"
     if open_ := [r for r in found if r.verdict == Verdict.INCONCLUSIVE.value]:
