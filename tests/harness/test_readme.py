@@ -118,6 +118,11 @@ def test_kernel_of_another_repository(tmp_path: Path) -> None:
     assert re.search(r"^axpy +float16 +1 .* ~", ran.stdout, re.MULTILINE), ran.stdout
 
 
+def test_its_configuration_is_what_init_writes(tmp_path: Path) -> None:
+    assert main(["init", str(tmp_path)]) == 0
+    assert block("# pytest.ini\n") == f"# pytest.ini\n{(tmp_path / 'pytest.ini').read_text()}"
+
+
 # The commands
 
 
