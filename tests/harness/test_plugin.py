@@ -171,7 +171,7 @@ class TestSpecs:
             (
                 "from tilecheck.spec import Case\nCase('Bad', {}, 'float16', why='x')",
                 "mine",
-                "cannot import 'mine': ValueError: case id 'Bad' is not lower-kebab*mine.py:2)",
+                "cannot import 'mine': case id 'Bad' is not lower-kebab*mine.py:2)",
             ),
         ],
         ids=[
