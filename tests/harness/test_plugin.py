@@ -13,7 +13,7 @@ import tilecheck
 # has to be what the next run sees: so they are imported here.
 from tilecheck import conformance, environment, launch  # noqa: F401
 from tilecheck.arches import ARCHES
-from tilecheck.environment import Machine, why_no_gpu
+from tilecheck.environment import NOT_ASKED, Machine, why_no_gpu
 from tilecheck.loading import load_specs
 from tilecheck.plugin.limits import SIMULATOR_FLOPS, SIMULATOR_POINTS, too_large
 from tilecheck.plugin.options import option
@@ -212,9 +212,7 @@ class TestDevice:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert not result.outlines or not lines_of(result, "collected")
         assert len(result.errlines) == 2
-        result.stderr.fnmatch_lines(
-            "ERROR: --*: no NVIDIA driver (NVML: Driver Not Loaded); torch 2.13.0+cpu is *"
-        )
+        result.stderr.fnmatch_lines("ERROR: --*: no NVIDIA driver")
 
     def test_simulator_is_no_gpu(self, project: pytest.Pytester) -> None:
         result = project.runpytest("--device=simulator", "--require-gpu")
@@ -251,7 +249,15 @@ class TestDevice:
         ("machine", "reason"),
         [
             (Machine(), "torch is not installed"),
-            (BARE, "no NVIDIA driver (NVML: Driver Not Loaded); torch 2.13.0+cpu is a build without CUDA"),
+            (BARE, "no NVIDIA driver"),
+            (
+                Machine(torch="2.13.0", torch_cuda="13.0", no_driver=NOT_ASKED),
+                "no NVIDIA driver found: nvidia-ml-py is not installed",
+            ),
+            (
+                Machine(torch="2.13.0+cpu", driver="580.1", driver_cuda="13.0"),
+                "torch 2.13.0+cpu is a build without CUDA",
+            ),
             (
                 Machine(torch="2.11.0", torch_cuda="13.0", driver="535.1", driver_cuda="12.2"),
                 "torch sees no GPU (driver 535.1 supports CUDA 12.2, torch 2.11.0 wants CUDA 13.0)",
@@ -307,6 +313,27 @@ class TestRequireGpu:
         result = project.runpytest("test_gpu.py", "-rs")
         result.assert_outcomes(skipped=1)
         result.stdout.fnmatch_lines("SKIPPED*needs a GPU: no NVIDIA driver*")
+
+    @pytest.mark.parametrize(
+        ("count", "options", "line"),
+        [
+            (1, (), "1 test wants a GPU: no NVIDIA driver"),
+            (
+                2,
+                ("-p", "xdist", "-n1", "--device=simulator"),
+                "2 tests want a GPU: this run is on the simulator",
+            ),
+        ],
+    )
+    def test_the_summary_says_why_tests_for_a_gpu_did_not_run(
+        self, project: pytest.Pytester, count: int, options: tuple[str, ...], line: str
+    ) -> None:
+        tests = "".join(f"@pytest.mark.gpu\ndef test_{i}(): assert False\n" for i in range(count))
+        project.makepyfile(test_gpu=f"import pytest\n{tests}")
+        run = project.runpytest_subprocess if "xdist" in options else project.runpytest
+        result = run("test_gpu.py", *options)
+        result.assert_outcomes(skipped=count)
+        assert result.outlines.count(line) == 1
 
 
 class TestLimits:
