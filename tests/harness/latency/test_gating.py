@@ -373,6 +373,8 @@ class TestWithoutGpu:
         result = run(project, "-p", "xdist", "-n1", "-m", "latency", "-rs", "--device=simulator")
         assert outcomes(result) == {"skipped": 1}
         result.stdout.fnmatch_lines("SKIPPED*latency needs a GPU: this run is on the simulator*")
+        shown = "\n".join([*result.outlines, *result.errlines])
+        assert "Benchmarks are automatically disabled" not in shown  # as if they had been asked for
 
     def test_other_marks_are_kept(self, project: pytest.Pytester) -> None:
         result = compared(project, "-m", "not codegen")

@@ -91,6 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if active(config):
         config.stash[_key] = _settled(config)
+        if is_worker(config) or getattr(config.option, "dist", "no") != "no":
+            config.option.benchmark_disable = True  # as pytest-benchmark does there, with a warning
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
