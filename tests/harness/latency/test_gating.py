@@ -342,6 +342,25 @@ class TestWithoutGpu:
         )
         assert not [line for line in result.errlines if "Can't compare" in line]
 
+    @pytest.mark.parametrize(
+        ("there", "options"),
+        [
+            (True, ("--benchmark-compare",)),
+            (False, ("--benchmark-compare",)),
+            (False, ("-m", "codegen", "--update-facts")),
+            (False, ("-m", "codegen")),
+        ],
+    )
+    def test_where_no_test_is_of_code_it_says_how_to_get_some(
+        self, project: pytest.Pytester, there: bool, options: tuple[str, ...]
+    ) -> None:
+        if not there:
+            (project.path / "tests/test_code.py").write_text("def test_other(): pass\n")
+        result = run(project, *options)
+        line = "no test of code here; this writes them: tilecheck init --codegen"
+        assert result.outlines.count(line) == (not there)
+        assert result.ret == (pytest.ExitCode.OK if there else pytest.ExitCode.NO_TESTS_COLLECTED)
+
     def test_so_on_the_simulator_of_a_gpu_host(
         self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
