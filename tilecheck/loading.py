@@ -40,7 +40,7 @@ def _named(name: str) -> Sequence[KernelSpec]:
         if not isinstance(item, KernelSpec):
             raise ValueError(f"{where} holds {item!r}, which is no KernelSpec")
     if not values:
-        raise ValueError(f"{where} is empty")
+        raise ValueError(f"{where} is empty; add a kernel: tilecheck new KERNEL")
     return values
 
 

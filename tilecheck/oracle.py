@@ -85,9 +85,10 @@ class Verdict:
             kind = "empirical bound" if self.empirical else "bound"
             parts = " + ".join(f"{amount:.3g} ({reason})" for reason, amount in self.shares)
             lines.append(f"  {kind} there: {self.bound:.3g} = {parts}")
+            where = "" if math.isfinite(self.got - self.want) else ", of the finite elements"
             lines.append(
                 f"  largest absolute error {self.max_abs_error:.3g}, "
-                f"relative error (norm) {self.relative_error:.3g}"
+                f"relative error (norm) {self.relative_error:.3g}{where}"
             )
             if 1 < self.terms_used < math.inf:
                 lines.append(f"  it would take {self.terms_used:.3g} times the terms to come out so")

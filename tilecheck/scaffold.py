@@ -117,8 +117,7 @@ def initialize(root: Path, package: str, codegen: bool) -> list[Step]:
     if not root.is_dir():
         raise CannotWrite(f"{root} is no folder")
     steps = [_configure(root, package)]
-    if steps[0].what != "kept":
-        steps.append(_package(root, package))
+    steps += [_package(root, package)] if steps[0].what != "kept" else _kept_listing(root)
     modules = (*MODULES, "codegen") if codegen else MODULES
     for module in modules:
         path = root / "tests" / f"test_{module}.py"
@@ -143,6 +142,16 @@ def _package(root: Path, package: str) -> Step:
         if module.exists()
         else _created(root / package / "__init__.py", template("specs.py.txt"))
     )
+
+
+def _kept_listing(root: Path) -> list[Step]:
+    """The file that lists the specs of a repository whose configuration names them, if it is there."""
+    try:
+        project = find_project(root)
+        _, listing = _home(project.root, project.pythonpath, project.spec_names[0].partition(":")[0])
+    except ValueError:
+        return []
+    return [Step("kept", listing)]
 
 
 def _configure(root: Path, package: str) -> Step:
@@ -183,9 +192,9 @@ def add_kernel(start: Path, name: str) -> list[Step]:
 
     Raises CannotWrite.
     """
-    name = name.replace("-", "_")
+    typed, name = name, name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise CannotWrite(f"{name!r} is no name of a kernel: take lower_snake, like row_softmax")
+        raise CannotWrite(f"{typed!r} is no name of a kernel: take lower_snake, like row_softmax")
     try:
         project = find_project(start)
     except ValueError as error:

@@ -78,6 +78,8 @@ def test_module_and_console_script_are_one() -> None:
         ),
         (["source", "matmul", "--schedule", "stages"], "'stages' is not FIELD=VALUE"),
         (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
+        (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
+        (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],
 )

@@ -161,7 +161,7 @@ class TestSpecs:
             ("x = 1", "mine:KERNEL", "module 'mine' has no KERNEL"),
             ("SPECS = 3", "mine", "mine:SPECS is 3, neither a KernelSpec nor several"),
             ("SPECS = ('softmax',)", "mine", "mine:SPECS holds 'softmax', which is no KernelSpec"),
-            ("SPECS = ()", "mine", "mine:SPECS is empty"),
+            ("SPECS = ()", "mine", "mine:SPECS is empty; add a kernel: tilecheck new KERNEL"),
             (
                 "x = 1\n1 / 0",
                 "mine",
@@ -218,6 +218,14 @@ class TestDevice:
         result = project.runpytest("--device=simulator", "--require-gpu")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines("ERROR: --require-gpu refuses --device=simulator*")
+
+    @pytest.mark.parametrize("option", ["--device=gpu", "--arch=sm_90", "--tilecheck-gate=x"])
+    def test_a_value_that_is_none_is_refused_in_one_line(self, project: pytest.Pytester, option: str) -> None:
+        result = project.runpytest(option)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = [line for line in (*result.outlines, *result.errlines) if line]
+        short = option.replace("--tilecheck-", "--")
+        assert line.startswith(f"ERROR: {short}: it is one of ")
 
     def test_auto_takes_the_gpu_where_there_is_one(
         self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch

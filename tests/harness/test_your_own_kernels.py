@@ -125,7 +125,9 @@ def test_the_second_time_nothing_changes(repository: Path, capfd: pytest.Capture
     assert len(first) == len(MODULES) + 2
     assert main(["init"]) == 0
     assert tree(repository) == first
-    assert "wrote" not in capfd.readouterr().out.partition("next:")[2]
+    again = capfd.readouterr().out.partition("next:")[2]
+    assert "wrote" not in again
+    assert set(re.findall(r"^kept (\S+), which is there$", again, re.MULTILINE)) == first.keys()
 
 
 def test_what_is_there_is_never_written_over(repository: Path) -> None:
@@ -301,6 +303,7 @@ def test_specs_in_a_single_module(repository: Path, capfd: pytest.CaptureFixture
     ("name", "line"),
     [
         ("Row", "'Row' is no name of a kernel"),
+        ("Row-Affine", "'Row-Affine' is no name of a kernel"),
         ("2d", "no name of a kernel"),
         ("class", "no name of a kernel"),
         ("../escape", "no name of a kernel"),
