@@ -264,7 +264,7 @@ def _low_references(
     try:
         return _called(program, single)
     except RuntimeError as error:
-        raise ValueError(
+        raise SpecError(
             f"kernel {program.spec.name!r}: the reference gives no error terms, and runs in float64 only "
             f"({error}), so that there is no bound; give terms, or make no tensors of a fixed dtype in it"
         ) from error
