@@ -96,6 +96,24 @@ def test_other():
     pass
 """
 
+ROWS_OF_CODE = """
+import pytest
+
+from tilecheck.plugin import CodeRow
+
+pytestmark = pytest.mark.codegen
+
+def test_facts(code_row):
+    pass
+
+def test_stored_rows(code_arch):
+    pass
+
+@pytest.mark.parametrize("other", [CodeRow(None, None, None)], ids=["bug"])
+def test_other_program(other):
+    pass
+"""
+
 INI = """
 [pytest]
 strict = true
@@ -330,13 +348,17 @@ class TestWithoutGpu:
     def _bare(self, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(environment, "machine", lambda: BARE)
 
-    def test_the_codegen_gate_runs_and_the_rows_are_counted(self, project: pytest.Pytester) -> None:
+    def test_the_rows_of_code_run_instead_and_nothing_else_that_compiles(
+        self, project: pytest.Pytester
+    ) -> None:
+        project.makepyfile(**{"tests/test_rows_of_code": ROWS_OF_CODE})
         result = compared(project)
-        result.assert_outcomes(passed=1, deselected=2)
+        # Three cases on each architecture, and what is stored of each.
+        result.assert_outcomes(passed=3 * len(ARCHES) + len(ARCHES), deselected=4)
         result.stdout.fnmatch_lines(
             [
-                "tilecheck latency: needs a GPU, nothing is timed (no NVIDIA driver*); running the codegen "
-                "gate instead (-m codegen)",
+                "tilecheck latency: needs a GPU, nothing is timed (no NVIDIA driver*); running the rows of "
+                "code instead, against stored facts",
                 "3 latency rows not timed: no NVIDIA driver*",
             ]
         )
@@ -365,8 +387,9 @@ class TestWithoutGpu:
         self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(environment, "machine", lambda: H200)
-        result = compared(project, "--device=simulator")
-        result.assert_outcomes(passed=1, deselected=2)
+        project.makepyfile(**{"tests/test_rows_of_code": ROWS_OF_CODE})
+        result = compared(project, "--device=simulator", "-k", "wide")
+        result.assert_outcomes(passed=len(ARCHES), deselected=3 * len(ARCHES) + 4)
         result.stdout.fnmatch_lines("3 latency rows not timed: this run is on the simulator")
 
     def test_require_gpu_refuses(self, project: pytest.Pytester) -> None:
