@@ -1,6 +1,8 @@
 """The command line as a whole: help, exit codes, pipes, and which project a command is about."""
 
+import argparse
 import dataclasses
+import importlib
 import os
 import subprocess
 import sys
@@ -45,6 +47,13 @@ def test_help_needs_no_compiler() -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
     assert all(f"usage: tilecheck {command}" in ran.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_of_each_argument_what_it_is(command: str) -> None:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"tilecheck.cli.{command.replace('-', '_')}").configure(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
 
 
 def test_module_and_console_script_are_one() -> None:
