@@ -3,7 +3,8 @@ and timed. Winners that are faster than the schedule in use, beyond noise, go in
 kernels.
 
 A search that was interrupted, or ran out of time, goes on with the same command. Without a GPU, or for an
-architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed.
+architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed:
+16 of them, or --most.
 """
 
 import argparse
@@ -52,9 +53,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=_minutes,
         metavar="MINUTES",
-        help="of the search for each case, to which the confirmation adds about one (default: no limit)",
+        help="of the search for each case, to which the confirmation adds about one; where nothing is timed, "
+        "of compiling those that --most says (default: no limit)",
     )
-    parser.add_argument("--most", type=_count, metavar="N", help="try the N likeliest schedules only")
+    parser.add_argument(
+        "--most",
+        type=_count,
+        metavar="N",
+        help=f"try the N likeliest schedules only (default: all; where nothing is timed, {COMPILED})",
+    )
     parser.add_argument(
         "--arch",
         nargs="+",
@@ -99,6 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
     why = _why_not_timed(asked)
     data: list[dict[str, Any]] = []
     good = True
+    if why is not None and arguments.most is None:
+        early = "" if arguments.budget is None else ", and --budget can only end that early"
+        note(f"nothing is timed here, so that {COMPILED} schedules are compiled{early}; --most N takes more")
     for case in cases:
         if why is None:
             good = _tune(arguments, project, spec, case, data) and good
