@@ -26,7 +26,7 @@ from tilecheck.cli.selecting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tilecheck.arches import Arch
     from tilecheck.progress import Progress
@@ -158,7 +158,7 @@ def _tune(
                     bench,
                     journals=journals_folder(project.root),
                     winners=None if arguments.dry_run else winners_file(spec),
-                    progress=_progress,
+                    progress=_progress(arguments.jobs),
                     budget=None if arguments.budget is None else 60 * arguments.budget,
                     most=arguments.most,
                     batch=max(8, 2 * arguments.jobs),
@@ -204,7 +204,7 @@ def _compile(
                     goal,
                     bench,
                     jobs=arguments.jobs,
-                    progress=_progress,
+                    progress=_progress(arguments.jobs),
                     most=most,
                     budget=None if arguments.budget is None else 60 * arguments.budget,
                     wanted=wanted,
@@ -234,10 +234,10 @@ def _report(text: str, before: list[dict[str, Any]]) -> None:
     show(f"\n{text}" if before else text)
 
 
-def _progress(name: str, total: int) -> "Progress":
+def _progress(jobs: int) -> "Callable[[str, int], Progress]":
     from tilecheck.progress import Progress
 
-    return Progress(name, total, unit="schedule")
+    return lambda name, total: Progress(name, total, unit="schedule", at_once=jobs)
 
 
 def _described(goal: "Goal") -> dict[str, Any]:
