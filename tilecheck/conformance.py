@@ -14,7 +14,7 @@ from tilecheck.inputs import draw_inputs, scalars, seed_of, torch_dtype
 from tilecheck.oracle import Verdict, judge
 from tilecheck.program import Program, build_program
 from tilecheck.regions import Region, elements
-from tilecheck.spec import Case, KernelSpec, Reference, call_by_name
+from tilecheck.spec import Case, KernelSpec, Reference, SpecError, call_by_name
 
 if TYPE_CHECKING:
     from tilecheck.device import Device
@@ -262,7 +262,7 @@ def _low_references(
     try:
         return _called(program, single)
     except RuntimeError as error:
-        raise ValueError(
+        raise SpecError(
             f"kernel {program.spec.name!r}: the reference gives no error terms, and runs in float64 only "
             f"({error}), so that there is no bound; give terms, or make no tensors of a fixed dtype in it"
         ) from error
@@ -275,20 +275,20 @@ def _called(program: Program, tensors: Mapping[str, torch.Tensor]) -> dict[str, 
     wanted = [p.name for p in program.outputs]
     if not isinstance(given, Mapping):
         if len(wanted) != 1:
-            raise ValueError(
+            raise SpecError(
                 f"{where} returns one value, but the program writes {', '.join(wanted)}; return a mapping, "
                 "or name the spec's `outputs` where one of them is an input that a kernel must not write"
             )
         given = {wanted[0]: given}
     if set(given) != set(wanted):
-        raise ValueError(f"{where} gives {', '.join(given)}; the program writes {', '.join(wanted)}")
+        raise SpecError(f"{where} gives {', '.join(given)}; the program writes {', '.join(wanted)}")
     references = {n: r if isinstance(r, Reference) else Reference(r) for n, r in given.items()}
     for parameter in program.outputs:
         value = references[parameter.name].value
         if not isinstance(value, torch.Tensor):
-            raise ValueError(f"{where} gives a {type(value).__name__} for {parameter.name}, not a tensor")
+            raise SpecError(f"{where} gives a {type(value).__name__} for {parameter.name}, not a tensor")
         if tuple(value.shape) != parameter.shape:
-            raise ValueError(
+            raise SpecError(
                 f"{where} gives {parameter.name} shape {list(value.shape)}; in the program it is "
                 f"{list(parameter.shape or ())}"
             )

@@ -16,6 +16,10 @@ USUAL_TOOLKIT = "/usr/local/cuda"
 """Where a CUDA toolkit is that no variable names."""
 
 
+NOT_ASKED = "cannot tell: nvidia-ml-py is not installed"
+"""Why no driver is found where nothing is there to ask."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """The facts behind `why_no_gpu`.
@@ -40,7 +44,10 @@ class Machine:
 
 
 def why_no_gpu(machine: Machine) -> str | None:
-    """What is missing for a run on CUDA, in one line; None: nothing is."""
+    """What is missing first for a run on CUDA, in one line; None: nothing is.
+
+    Runs say it in many places, so it is short; `tilecheck doctor` says all that is missing.
+    """
     if machine.torch is None:
         return "torch is not installed"
     if machine.gpu is not None and machine.capability is not None:
@@ -53,20 +60,17 @@ def why_no_gpu(machine: Machine) -> str | None:
             if machine.compiler
             else "no CUDA toolkit with nvcc: set CUDA_HOME, or install nvidia-cuda-nvcc"
         )
-    missing = []
     if machine.driver is None:
-        missing.append(f"no NVIDIA driver ({machine.no_driver})")
+        unknown = " found: nvidia-ml-py is not installed" if machine.no_driver == NOT_ASKED else ""
+        return f"no NVIDIA driver{unknown}"
     if machine.torch_cuda is None:
-        missing.append(f"torch {machine.torch} is a build without CUDA")
-    if not missing:
-        if machine.visible is not None:
-            missing.append(f"torch sees no GPU, and CUDA_VISIBLE_DEVICES is {machine.visible!r}")
-        else:
-            missing.append(
-                f"torch sees no GPU (driver {machine.driver} supports CUDA {machine.driver_cuda}, "
-                f"torch {machine.torch} wants CUDA {machine.torch_cuda})"
-            )
-    return "; ".join(missing)
+        return f"torch {machine.torch} is a build without CUDA"
+    if machine.visible is not None:
+        return f"torch sees no GPU, and CUDA_VISIBLE_DEVICES is {machine.visible!r}"
+    return (
+        f"torch sees no GPU (driver {machine.driver} supports CUDA {machine.driver_cuda}, "
+        f"torch {machine.torch} wants CUDA {machine.torch_cuda})"
+    )
 
 
 @functools.cache
@@ -94,7 +98,7 @@ def driver_alone() -> Machine:
     try:
         import pynvml
     except ImportError:
-        return Machine(visible=visible, no_driver="cannot tell: nvidia-ml-py is not installed")
+        return Machine(visible=visible, no_driver=NOT_ASKED)
     try:
         pynvml.nvmlInit()
         cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()  # 1000 * major + 10 * minor

@@ -22,7 +22,7 @@ import torch
 
 from tilecheck.dtypes import DTYPES
 from tilecheck.hostile import hostile
-from tilecheck.spec import HOSTILE_DRAWS, call_by_name
+from tilecheck.spec import HOSTILE_DRAWS, SpecError, call_by_name
 
 if TYPE_CHECKING:
     from tilecheck.program import Parameter, Program
@@ -44,7 +44,7 @@ def torch_dtype(name: str) -> torch.dtype:
     """torch's dtype of this name; ValueError if it has none."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"torch has no dtype {name!r}")
+        raise SpecError(f"torch has no dtype {name!r}")
     return found
 
 
@@ -80,7 +80,7 @@ def scalars(program: "Program") -> dict[str, Any]:
     known = {**case.dims, **case.flags}
     wanted = [p.name for p in program.parameters if p.role == "scalar"]
     if missing := [name for name in wanted if name not in known]:
-        raise ValueError(
+        raise SpecError(
             f"kernel {program.spec.name!r}: case {case.id!r} gives no dim or flag for the scalar parameter "
             f"{', '.join(missing)}; it has {', '.join(known)}"
         )
@@ -97,9 +97,9 @@ def _replacements(
     for name, tensor in call_by_name(spec.draws[case.draw], names).items():
         what = f"kernel {spec.name!r}: draw {case.draw!r} of case {case.id!r}"
         if name not in drawn:
-            raise ValueError(f"{what} returns {name!r}, which is no input; inputs: {', '.join(drawn)}")
+            raise SpecError(f"{what} returns {name!r}, which is no input; inputs: {', '.join(drawn)}")
         if tensor.shape != drawn[name].shape:
-            raise ValueError(f"{what} gives {name} shape {list(tensor.shape)}, not {list(drawn[name].shape)}")
+            raise SpecError(f"{what} gives {name} shape {list(tensor.shape)}, not {list(drawn[name].shape)}")
         replaced[name] = tensor.to(drawn[name].dtype).contiguous()
     return replaced
 

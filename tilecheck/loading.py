@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tilecheck.spec import KernelSpec
+from tilecheck.spec import KernelSpec, SpecError
 
 
 def load_specs(names: Iterable[str]) -> tuple[KernelSpec, ...]:
@@ -40,7 +40,7 @@ def _named(name: str) -> Sequence[KernelSpec]:
         if not isinstance(item, KernelSpec):
             raise ValueError(f"{where} holds {item!r}, which is no KernelSpec")
     if not values:
-        raise ValueError(f"{where} is empty")
+        raise ValueError(f"{where} is empty; add a kernel: tilecheck new KERNEL")
     return values
 
 
@@ -48,10 +48,9 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        what = str(error).strip().splitlines() or [""]
-        raise ValueError(
-            f"cannot import {name!r}: {type(error).__name__}: {what[0]}{_place(error)}"
-        ) from error
+        what = (str(error).strip().splitlines() or [""])[0]
+        kind = "" if isinstance(error, SpecError) else f"{type(error).__name__}: "
+        raise ValueError(f"cannot import {name!r}: {kind}{what}{_place(error)}") from error
 
 
 def _place(error: Exception) -> str:

@@ -28,7 +28,7 @@ from tilecheck.dtypes import DTYPES, DType
 from tilecheck.dtypes import dtype as dtype_named
 from tilecheck.float8 import FLUSH, Codes
 from tilecheck.regions import Region
-from tilecheck.spec import Reference, Term
+from tilecheck.spec import Reference, SpecError, Term
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integer dtype to view a tensor's bit patterns through, by element size in bytes."""
@@ -85,9 +85,10 @@ class Verdict:
             kind = "empirical bound" if self.empirical else "bound"
             parts = " + ".join(f"{amount:.3g} ({reason})" for reason, amount in self.shares)
             lines.append(f"  {kind} there: {self.bound:.3g} = {parts}")
+            where = "" if math.isfinite(self.got - self.want) else ", of the finite elements"
             lines.append(
                 f"  largest absolute error {self.max_abs_error:.3g}, "
-                f"relative error (norm) {self.relative_error:.3g}"
+                f"relative error (norm) {self.relative_error:.3g}{where}"
             )
             if 1 < self.terms_used < math.inf:
                 lines.append(f"  it would take {self.terms_used:.3g} times the terms to come out so")
@@ -119,18 +120,18 @@ def judge(out: torch.Tensor, reference: Reference, low: torch.Tensor | None = No
     kind = dtype_named(str(out.dtype).removeprefix("torch."))
     value = torch.as_tensor(reference.value)
     if value.shape != out.shape:
-        raise ValueError(f"the reference has shape {list(value.shape)}, the output {list(out.shape)}")
+        raise SpecError(f"the reference has shape {list(value.shape)}, the output {list(out.shape)}")
     is_open = _open_mask(reference, out)
     if reference.exact or not kind.floating:
         return _judge_exactly(out, _as_stored(value, out.dtype), is_open, kind)
     if value.dtype != torch.float64:
-        raise ValueError(
+        raise SpecError(
             f"the reference of a {kind.name} output is {value.dtype}; it has to be computed in float64"
         )
     terms = reference.terms
     if terms is None:
         if low is None:
-            raise ValueError("the reference gives no error terms, and was not run in the kernel's precision")
+            raise SpecError("the reference gives no error terms, and was not run in the kernel's precision")
         terms = (_empirical_term(low.to(out.dtype), value, is_open, kind),)
     comparison = Codes(kind, out.device) if kind.bits == 8 else _Distance(kind)
     tally = _Tally(out)
@@ -162,7 +163,7 @@ def _open_mask(reference: Reference, out: torch.Tensor) -> torch.Tensor | None:
         return None
     mask = torch.as_tensor(reference.open)
     if mask.dtype != torch.bool:
-        raise ValueError(f"`open` of the reference is {mask.dtype}, not boolean")
+        raise SpecError(f"`open` of the reference is {mask.dtype}, not boolean")
     return mask.to(out.device).broadcast_to(out.shape)
 
 
@@ -171,7 +172,7 @@ def _magnitude(term: Term, out: torch.Tensor) -> torch.Tensor:
     try:
         return magnitude.broadcast_to(out.shape)
     except RuntimeError:
-        raise ValueError(
+        raise SpecError(
             f"term {term.reason!r}: magnitude of shape {list(magnitude.shape)} does not broadcast "
             f"to {list(out.shape)}"
         ) from None
@@ -190,7 +191,7 @@ def _moved(
             at = regions.index_in(
                 int(bad.flatten().to(torch.uint8).argmax()), bad.shape, regions.starts(where, out.ndim)
             )
-            raise ValueError(
+            raise SpecError(
                 f"term {term.reason!r} is {float(amount[bad][0])} at {list(at)}, where the value is finite; "
                 "mark the element `open` if the algorithm leaves it open"
             )
@@ -216,7 +217,7 @@ def _empirical_term(
     low: torch.Tensor, value: torch.Tensor, is_open: torch.Tensor | None, kind: DType
 ) -> Term:
     if low.shape != value.shape:
-        raise ValueError(
+        raise SpecError(
             f"in the kernel's precision the reference has shape {list(low.shape)}, in float64 "
             f"{list(value.shape)}"
         )
@@ -276,7 +277,7 @@ def _as_stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     same = (stored.double() == value.double()) | (torch.isnan(stored.double()) & torch.isnan(value.double()))
     if not same.all():
         first = (~same).nonzero()[0].tolist()
-        raise ValueError(
+        raise SpecError(
             f"the reference is to be met exactly, but its value {value[tuple(first)].item()} at {first} "
             f"does not exist in {str(dtype).removeprefix('torch.')}"
         )

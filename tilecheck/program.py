@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from tilecheck.accesses import global_accesses
 from tilecheck.arches import Arch
-from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, call_by_name
+from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, SpecError, call_by_name
 from tilecheck.tracing import tracing
 
 
-class WrongDType(ValueError):
+class WrongDType(SpecError):
     """A program declares a tensor with another element type than its case and spec say."""
 
 
@@ -119,7 +119,7 @@ def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str
         wanted = program.signature.parameters
         missing = [n for n, p in wanted.items() if n not in names and p.default is p.empty]
         if missing:
-            raise ValueError(
+            raise SpecError(
                 f"kernel {spec.name!r}: program asks for {', '.join(missing)}, which is no dim or flag of "
                 f"case {names['case'].id!r}; known: {', '.join(names)}"
             )
@@ -127,9 +127,9 @@ def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str
     else:
         traced = call_by_name(program, names)
         if isinstance(traced, JITImpl):
-            raise ValueError(f"kernel {spec.name!r}: program returns a @tilelang.jit function; call it there")
+            raise SpecError(f"kernel {spec.name!r}: program returns a @tilelang.jit function; call it there")
     if not isinstance(traced, PrimFunc):
-        raise ValueError(
+        raise SpecError(
             f"kernel {spec.name!r}: program returns {type(traced).__name__}, not a TileLang PrimFunc"
         )
     return traced, pass_configs
@@ -152,10 +152,10 @@ def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> t
         strides = _strides(spec, buffer, shape, sizes, name)
         parameters.append(Parameter(name, str(buffer.dtype), role, shape, strides))
     if not any(p.role in ("output", "inout") for p in parameters):
-        raise ValueError(f"kernel {spec.name!r}: the program writes none of {[p.name for p in parameters]}")
+        raise SpecError(f"kernel {spec.name!r}: the program writes none of {[p.name for p in parameters]}")
     known = {p.name for p in parameters}
     if unknown := sorted({*(spec.outputs or ()), *spec.zeroed, *spec.dtypes} - known):
-        raise ValueError(
+        raise SpecError(
             f"kernel {spec.name!r}: {', '.join(unknown)} is no parameter; there are {sorted(known)}"
         )
     return tuple(parameters)
@@ -201,14 +201,14 @@ def _size(spec: KernelSpec, extent: Any, sizes: Mapping[str, Any], what: str) ->
     if isinstance(extent, tvm.tirx.Var):
         if isinstance(sizes.get(extent.name), int):
             return int(sizes[extent.name])
-        raise ValueError(
+        raise SpecError(
             f"kernel {spec.name!r}: {what} holds the symbolic size {extent.name!r}, which is no dim of the "
             f"case; known: {', '.join(sizes)}"
         )
     bound = {v: _size(spec, v, sizes, what) for v in tvm.tirx.analysis.undefined_vars(extent)}
     value = tvm.arith.Analyzer().simplify(tvm.tirx.stmt_functor.substitute(extent, bound))
     if not isinstance(value, tvm.tirx.IntImm):
-        raise ValueError(f"kernel {spec.name!r}: {what} is {extent}, which is no number for this case")
+        raise SpecError(f"kernel {spec.name!r}: {what} is {extent}, which is no number for this case")
     return int(value)
 
 

@@ -17,12 +17,20 @@ from typing import Any, TextIO
 EVERY = 10.0
 """Seconds between two plain lines."""
 
+FEWEST = 0.2
+"""The share of the steps that has to be done before the time left is told: the first ones pay for starting
+processes and imports, and with a cache the others may take none. Told after one of 76, it was 1000 times off.
+"""
+
+_NO_TIME_LEFT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+
 
 class Progress:
     """One piece of work; a context manager. Threads other than the one that made it must not use it.
 
     what: the work, as in "compiling".  total: steps of it; None: not known.  unit: what a step is, in the
     singular.  stream: standard error by default.  clock: seconds, monotonic.
+    at_once: how many steps are worked on side by side, of which none is done while all of them run.
     """
 
     def __init__(
@@ -32,9 +40,11 @@ class Progress:
         unit: str = "step",
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        at_once: int = 1,
     ) -> None:
         self.what, self.total, self.unit = what, total, unit
         self.done = 0
+        self._at_once = at_once
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._start = self._next = clock()
@@ -59,6 +69,7 @@ class Progress:
         self.total = total if total is not None else self.total
         if self._bar is not None:
             self._bar.total = self.total
+            self._bar.bar_format = None if self._foreseeable else _NO_TIME_LEFT
             self._bar.set_postfix_str(self._told, refresh=False)
             self._bar.update(done - self._bar.n)
         elif self._clock() >= self._next or done == self.total:
@@ -79,10 +90,22 @@ class Progress:
         elif self.done != self._shown:
             self._line()
 
+    @property
+    def _foreseeable(self) -> bool:
+        """Whether enough is done to say how long the rest takes."""
+        return self.total is not None and self.done >= max(self._at_once, FEWEST * self.total)
+
     def _new_bar(self) -> Any:
         from tqdm import tqdm
 
-        return tqdm(total=self.total, desc=self.what, unit=self.unit, file=self._stream, dynamic_ncols=True)
+        return tqdm(
+            total=self.total,
+            desc=self.what,
+            unit=self.unit,
+            file=self._stream,
+            dynamic_ncols=True,
+            bar_format=_NO_TIME_LEFT,
+        )
 
     def _line(self) -> None:
         now = self._clock()
@@ -90,7 +113,7 @@ class Progress:
         count = f"{self.done}" if self.total is None else f"{self.done} of {self.total}"
         words = [f"{self.what}: {count} {self.unit}{'' if (self.total or self.done) == 1 else 's'}"]
         words.append(f"after {duration(now - self._start)}")
-        if self.total is not None and 0 < self.done < self.total:
+        if self.total is not None and self._foreseeable and self.done < self.total:
             left = (now - self._start) / self.done * (self.total - self.done)
             words.append(f"about {duration(left)} left")
         self._write(", ".join([*words, self._told] if self._told else words))

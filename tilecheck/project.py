@@ -73,7 +73,7 @@ def find_project(start: Path) -> Project:
     if not start.is_dir():
         raise ValueError(f"{start} is no folder")
     for folder in (start, *start.parents):
-        for path, options in _configurations(folder):
+        for path, _, options in _configurations(folder):
             if names := _words(path, options, "tilecheck_specs"):
                 paths = _words(path, options, "pythonpath")
                 stored_in = str(options.get("tilecheck_baselines", "baselines"))
@@ -85,21 +85,22 @@ def find_project(start: Path) -> Project:
     )
 
 
-def configuration_of(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
-    """The file of `folder` that pytest takes its configuration from, with the options; None: there is none.
+def configuration_of(folder: Path) -> tuple[Path, str, Mapping[str, Any]] | None:
+    """The file of `folder` that pytest takes its configuration from, the section in it that is one, and the
+    options there; None: there is none.
 
     Raises ValueError, in one line, where it is malformed.
     """
     return next(_configurations(folder), None)
 
 
-def _configurations(folder: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _configurations(folder: Path) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
     for name, sections in _FILES:
         path = folder / name
         if path.is_file():
             for section in sections:
                 if (options := _section(path, section)) is not None:
-                    yield path, options
+                    yield path, section, options
 
 
 def _section(path: Path, section: str) -> Mapping[str, Any] | None:

@@ -31,11 +31,59 @@ class Step:
     """What was done about a file.
 
     what: as in "wrote", "kept".  path: the file.  by_hand: lines that are left to the user to put there.
+    section: of the file, below whose head they go; "": it has none.
     """
 
     what: str
     path: Path
     by_hand: str = ""
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option of pytest's configuration.
+
+    several: it is a list, of one element here.  why: comment lines above it.
+    """
+
+    name: str
+    value: str
+    several: bool = False
+    why: tuple[str, ...] = ()
+
+    def in_ini(self) -> list[str]:
+        if self.several and " " in self.value:  # a line for each
+            return [*(f"# {line}" for line in self.why), f"{self.name} =", f"    {self.value}"]
+        return [*(f"# {line}" for line in self.why), f"{self.name} = {self.value}"]
+
+    def in_toml(self) -> list[str]:
+        text = self.value if self.value in ("true", "false") else f'"{self.value}"'
+        return [f"{self.name} = [{text}]" if self.several else f"{self.name} = {text}"]
+
+
+def _options(package: str) -> tuple[_Option, ...]:
+    """What a repository's pytest has to be told."""
+    return (
+        _Option("pythonpath", ".", several=True),
+        _Option("tilecheck_specs", package, several=True),
+        _Option(
+            "timeout",
+            "300",
+            why=(
+                "Seconds for one test: a kernel that hangs fails it, and the run goes on. What keeps the",
+                "interpreter's lock sees only the second limit, which ends the process with all stacks.",
+            ),
+        ),
+        _Option("faulthandler_timeout", "600"),
+        _Option("faulthandler_exit_on_timeout", "true"),
+        _Option(
+            "filterwarnings",
+            "ignore:Failing to pass a value to the 'type_params' parameter:DeprecationWarning:tilelang",
+            several=True,
+            why=("TileLang's tracer, on Python 3.13: once for each program.",),
+        ),
+    )
 
 
 def template(name: str) -> str:
@@ -69,8 +117,7 @@ def initialize(root: Path, package: str, codegen: bool) -> list[Step]:
     if not root.is_dir():
         raise CannotWrite(f"{root} is no folder")
     steps = [_configure(root, package)]
-    if steps[0].what != "kept":
-        steps.append(_package(root, package))
+    steps += [_package(root, package)] if steps[0].what != "kept" else _kept_listing(root)
     modules = (*MODULES, "codegen") if codegen else MODULES
     for module in modules:
         path = root / "tests" / f"test_{module}.py"
@@ -97,26 +144,36 @@ def _package(root: Path, package: str) -> Step:
     )
 
 
+def _kept_listing(root: Path) -> list[Step]:
+    """The file that lists the specs of a repository whose configuration names them, if it is there."""
+    try:
+        project = find_project(root)
+        _, listing = _home(project.root, project.pythonpath, project.spec_names[0].partition(":")[0])
+    except ValueError:
+        return []
+    return [Step("kept", listing)]
+
+
 def _configure(root: Path, package: str) -> Step:
     """The lines of pytest's configuration: in a new pytest.ini, or in the one that is there."""
     try:
         found = configuration_of(root)
     except ValueError as error:
         raise CannotWrite(str(error)) from error
-    wanted = {"pythonpath": ".", "tilecheck_specs": package}
+    wanted = _options(package)
     if found is None:
-        lines = "".join(f"{name} = {value}\n" for name, value in wanted.items())
+        lines = "".join(f"{line}\n" for option in wanted for line in option.in_ini())
         return _created(root / "pytest.ini", f"[pytest]\n{lines}")
-    path, options = found
+    path, section, options = found
     if options.get("tilecheck_specs"):
         return Step("kept", path)
-    missing = {name: value for name, value in wanted.items() if name not in options}
-    if path.suffix == ".ini" and path.name in ("pytest.ini", ".pytest.ini"):
-        replace(path, _with_lines(_text(path), [f"{name} = {v}" for name, v in missing.items()]))
+    missing = [option for option in wanted if option.name not in options]
+    in_ini = [line for option in missing for line in option.in_ini()]
+    if path.name in ("pytest.ini", ".pytest.ini"):
+        replace(path, _with_lines(_text(path), in_ini))
         return Step("added to", path)
-    quote = '"' if path.suffix == ".toml" else ""
-    by_hand = "\n".join(f"{name} = {quote}{value}{quote}" for name, value in missing.items())
-    return Step("left alone", path, by_hand)
+    in_toml = [line for option in missing for line in option.in_toml()]
+    return Step("left alone", path, "\n".join(in_toml if path.suffix == ".toml" else in_ini), f"[{section}]")
 
 
 def _with_lines(text: str, lines: list[str]) -> str:
@@ -135,9 +192,9 @@ def add_kernel(start: Path, name: str) -> list[Step]:
 
     Raises CannotWrite.
     """
-    name = name.replace("-", "_")
+    typed, name = name, name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise CannotWrite(f"{name!r} is no name of a kernel: take lower_snake, like row_softmax")
+        raise CannotWrite(f"{typed!r} is no name of a kernel: take lower_snake, like row_softmax")
     try:
         project = find_project(start)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """What a kernel author hands to the suite: a spec, its cases, its reference and its cost.
 
 Nothing here imports torch or TileLang, so that specs can be listed on any machine. Everything is validated
-where it is made: a wrong spec is a ValueError that carries the values, never a strange failure of a later
+where it is made: a wrong spec is a SpecError that carries the values, never a strange failure of a later
 check.
 
 **One calling rule.** Every function an author gives (`program`, `reference`, `cost`, `default_schedule`,
@@ -36,6 +36,10 @@ PASS_CONFIGS = "pass_configs"
 """The knob of a grid that is no field of the schedule: its values are options of TileLang's passes."""
 
 
+class SpecError(ValueError):
+    """A spec is wrong, or does not fit its program; the message says all that its author has to know."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One row of a kernel's table: sizes, element type, modes, and the reason the row exists.
@@ -56,22 +60,22 @@ class Case:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not _CASE_ID.fullmatch(self.id):
-            raise ValueError(f"case id {self.id!r} is not lower-kebab (like 'llama8b-up-bf16')")
+            raise SpecError(f"case id {self.id!r} is not lower-kebab (like 'llama8b-up-bf16')")
         where = f"case {self.id!r}"
         for name, size in self.dims.items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-                raise ValueError(f"{where}: dim {name} = {size!r} is not an integer >= 0")
+                raise SpecError(f"{where}: dim {name} = {size!r} is not an integer >= 0")
         for name, flag in self.flags.items():
             if not isinstance(flag, (bool, int, float, str)):
-                raise ValueError(f"{where}: flag {name} = {flag!r} is not a bool, number or string")
+                raise SpecError(f"{where}: flag {name} = {flag!r} is not a bool, number or string")
         if clash := sorted((set(self.dims) & set(self.flags)) | (_RESERVED & ({*self.dims} | {*self.flags}))):
-            raise ValueError(f"{where}: {', '.join(clash)} is reserved, or both a dim and a flag")
+            raise SpecError(f"{where}: {', '.join(clash)} is reserved, or both a dim and a flag")
         try:
             _dtype(self.dtype)
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise SpecError(f"{where}: {error}") from None
         if not isinstance(self.why, str) or not self.why.strip():
-            raise ValueError(f"{where}: `why` is empty; name the branch this row is there for")
+            raise SpecError(f"{where}: `why` is empty; name the branch this row is there for")
         object.__setattr__(self, "dims", MappingProxyType(dict(self.dims)))
         object.__setattr__(self, "flags", MappingProxyType(dict(self.flags)))
 
@@ -110,7 +114,7 @@ class Cost:
 
     def __post_init__(self) -> None:
         if not (self.flops >= 0 and self.bytes >= 0):
-            raise ValueError(f"cost must not be negative: flops={self.flops!r} bytes={self.bytes!r}")
+            raise SpecError(f"cost must not be negative: flops={self.flops!r} bytes={self.bytes!r}")
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class Term:
 
     def __post_init__(self) -> None:
         if not self.coefficient >= 0:
-            raise ValueError(f"term {self.reason!r}: coefficient {self.coefficient!r} is not >= 0")
+            raise SpecError(f"term {self.reason!r}: coefficient {self.coefficient!r} is not >= 0")
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class Reference:
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(self.terms))
         if self.exact and self.terms:
-            raise ValueError(f"an exact reference has no error terms, got {[t.reason for t in self.terms]}")
+            raise SpecError(f"an exact reference has no error terms, got {[t.reason for t in self.terms]}")
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class KernelSpec:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _KERNEL_NAME.fullmatch(self.name):
-            raise ValueError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
+            raise SpecError(f"kernel name {self.name!r} is not lower_snake (like 'row_softmax')")
         where = f"kernel {self.name!r}"
         names = ("cases", "zeroed", "arches", "grid_cases", "code_cases", "latency_cases", "tuning_cases")
         for name in names:
@@ -246,46 +250,46 @@ class KernelSpec:
                 given[name] = getattr(self, name)
         for name, function in given.items():
             if not callable(function):
-                raise ValueError(f"{where}: {name} is not callable: {function!r}")
+                raise SpecError(f"{where}: {name} is not callable: {function!r}")
         for name, dtype in self.dtypes.items():
             if not isinstance(dtype, str) and not callable(dtype):
-                raise ValueError(f"{where}: dtype of {name} is {dtype!r}, no name and no function")
+                raise SpecError(f"{where}: dtype of {name} is {dtype!r}, no name and no function")
         if self.legal is not None and self.default_schedule is None:
-            raise ValueError(f"{where}: `legal` judges schedules, but there is no `default_schedule`")
+            raise SpecError(f"{where}: `legal` judges schedules, but there is no `default_schedule`")
 
     def _check_cases(self, where: str) -> None:
         if not self.cases:
-            raise ValueError(f"{where}: no cases")
+            raise SpecError(f"{where}: no cases")
         seen: dict[str, Case] = {}
         for case in self.cases:
             if not isinstance(case, Case):
-                raise ValueError(f"{where}: {case!r} is not a Case")
+                raise SpecError(f"{where}: {case!r} is not a Case")
             if case.id in seen:
-                raise ValueError(f"{where}: case id {case.id!r} occurs twice: {seen[case.id]} and {case}")
+                raise SpecError(f"{where}: case id {case.id!r} occurs twice: {seen[case.id]} and {case}")
             seen[case.id] = case
             if case.draw not in self.draws and case.draw not in COMMON_DRAWS:
                 known = ", ".join((*self.draws, *COMMON_DRAWS))
-                raise ValueError(
+                raise SpecError(
                     f"{where}: case {case.id!r} asks for the unknown draw {case.draw!r}; known: {known}"
                 )
 
     def _check_defaults(self, where: str) -> None:
         if not self.arches:
-            raise ValueError(f"{where}: no architectures")
+            raise SpecError(f"{where}: no architectures")
         for case in self.cases:
             for name in self.arches:
                 target = arch(name)
                 try:
                     self.check_schedule(self.own_schedule(case, target), case, target)
                 except ValueError as error:
-                    raise ValueError(
+                    raise SpecError(
                         f"{where}: the default schedule of case {case.id!r} on {name} is not legal: {error}"
                     ) from error
             self.cost_of(case)
         for name in ("code_cases", "latency_cases"):
             ids = getattr(self, name)
             if len(set(ids)) < len(ids):
-                raise ValueError(f"{where}: a case of {name} occurs twice: {', '.join(ids)}")
+                raise SpecError(f"{where}: a case of {name} occurs twice: {', '.join(ids)}")
             for id in ids:
                 self.case(id)
         for case in self.cases_of_code:
@@ -296,7 +300,7 @@ class KernelSpec:
         self._check_knobs(where, "grid", (PASS_CONFIGS,))
         options = self.grid.get(PASS_CONFIGS, ())
         if not all(isinstance(value, Mapping) for value in options):
-            raise ValueError(f"{where}: values of {PASS_CONFIGS} must map options to values: {options!r}")
+            raise SpecError(f"{where}: values of {PASS_CONFIGS} must map options to values: {options!r}")
 
     def _check_tuning(self, where: str) -> None:
         self._check_knobs(where, "tuning", ())
@@ -309,7 +313,7 @@ class KernelSpec:
         given: Mapping[str, Any] = getattr(self, kind)
         for knob, values in given.items():
             if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-                raise ValueError(f"{where}: {kind} of {knob} is {values!r}, not several values")
+                raise SpecError(f"{where}: {kind} of {knob} is {values!r}, not several values")
         object.__setattr__(self, kind, MappingProxyType({k: tuple(v) for k, v in given.items()}))
         given, ids = getattr(self, kind), getattr(self, f"{kind}_cases")
         schedule = self.own_schedule(self.cases[0], arch(self.arches[0])) if given else None
@@ -318,13 +322,13 @@ class KernelSpec:
         for knob, values in given.items():
             if knob not in known:
                 words = f"neither {' nor '.join(map(repr, others))} nor a" if others else "no"
-                raise ValueError(f"{where}: the {kind}'s {knob!r} is {words} field of {schedule!r}")
+                raise SpecError(f"{where}: the {kind}'s {knob!r} is {words} field of {schedule!r}")
             if not values or any(value in values[:i] for i, value in enumerate(values)):
-                raise ValueError(f"{where}: {kind} of {knob} must hold values, each once: {values!r}")
+                raise SpecError(f"{where}: {kind} of {knob} must hold values, each once: {values!r}")
         if ids and not given:
-            raise ValueError(f"{where}: cases of a {kind}, {', '.join(ids)}, but no {kind}")
+            raise SpecError(f"{where}: cases of a {kind}, {', '.join(ids)}, but no {kind}")
         if len(set(ids)) < len(ids):
-            raise ValueError(f"{where}: a case of the {kind} occurs twice: {', '.join(ids)}")
+            raise SpecError(f"{where}: a case of the {kind} occurs twice: {', '.join(ids)}")
         for id in ids:
             self.case(id)
 
@@ -362,7 +366,7 @@ class KernelSpec:
             return None
         cost = call_by_name(self.cost, self.names(case))
         if not isinstance(cost, Cost):
-            raise ValueError(f"kernel {self.name!r}: cost of case {case.id!r} is {cost!r}, not a Cost")
+            raise SpecError(f"kernel {self.name!r}: cost of case {case.id!r} is {cost!r}, not a Cost")
         return cost
 
     @property
@@ -381,10 +385,10 @@ class KernelSpec:
             own = tuple(call_by_name(self.landmarks, self.names(case, target, schedule, pass_configs)))
             for landmark in own:
                 if not isinstance(landmark, Landmark):
-                    raise ValueError(f"kernel {self.name!r}: {landmark!r} of case {case.id!r} is no Landmark")
+                    raise SpecError(f"kernel {self.name!r}: {landmark!r} of case {case.id!r} is no Landmark")
             if len({landmark.id for landmark in own}) < len(own):
                 ids = ", ".join(landmark.id for landmark in own)
-                raise ValueError(f"kernel {self.name!r}: case {case.id!r} has a landmark twice: {ids}")
+                raise SpecError(f"kernel {self.name!r}: case {case.id!r} has a landmark twice: {ids}")
             promised |= {landmark.id: landmark for landmark in own}
         return tuple(promised.values())
 
@@ -406,7 +410,7 @@ class KernelSpec:
             schedule = self.own_schedule(case, target)
         tiling = call_by_name(self.tiling, self.names(case, target, schedule))
         if not isinstance(tiling, Tiling):
-            raise ValueError(f"kernel {self.name!r}: tiling of case {case.id!r} is {tiling!r}, not a Tiling")
+            raise SpecError(f"kernel {self.name!r}: tiling of case {case.id!r} is {tiling!r}, not a Tiling")
         return tiling
 
     def names(
@@ -425,7 +429,7 @@ class KernelSpec:
             if dataclasses.is_dataclass(schedule):
                 knobs = {f.name: getattr(schedule, f.name) for f in dataclasses.fields(schedule)}
                 if clash := sorted(knobs.keys() & names.keys()):
-                    raise ValueError(
+                    raise SpecError(
                         f"kernel {self.name!r}: {', '.join(clash)} names both a field of {schedule!r} "
                         f"and a dim or flag of case {case.id!r}"
                     )
@@ -438,7 +442,7 @@ class KernelSpec:
         for case in self.cases:
             if case.id == id:
                 return case
-        raise ValueError(
+        raise SpecError(
             f"kernel {self.name!r} has no case {id!r}; it has {', '.join(c.id for c in self.cases)}"
         )
 
@@ -479,7 +483,7 @@ def call_by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     ]
     if missing:
         called = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
-        raise ValueError(
+        raise SpecError(
             f"{called} asks for {', '.join(missing)}, which is not known here; known: {', '.join(names)}"
         )
     return function(**{name: names[name] for name in wanted if name in names})

@@ -1,8 +1,10 @@
-"""How the suite has TileLang trace a program: with the lines of its source, and without doing work twice.
+"""How the suite has TileLang trace a program: with the lines of its source, without doing work twice, and
+without a log of the code that it makes of a program which cannot be traced.
 
-TileLang offers neither for a caller to ask for; both are settings of its tracer, put back afterwards.
+TileLang offers none of it for a caller to ask for; all are settings of its tracer, put back afterwards.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from typing import Any
 @contextmanager
 def tracing() -> Iterator[None]:
     """What is traced within has, on each statement, the line of the kernel's source; diagnostics quote it."""
-    with _lines_recorded(), _sources_remembered():
+    with _lines_recorded(), _sources_remembered(), _made_code_unlogged():
         yield
 
 
@@ -53,6 +55,22 @@ def _sources_remembered() -> Iterator[None]:
         yield
     finally:
         builder.mutate = mutate
+
+
+@contextmanager
+def _made_code_unlogged() -> Iterator[None]:
+    """Before it raises what happened, at the line of the author's source, TileLang logs the function that it
+    made of that source: fifty lines that nobody wrote."""
+    from tilelang.language.eager import builder
+
+    def keep(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Failed to build prim_func")
+
+    builder.logger.addFilter(keep)
+    try:
+        yield
+    finally:
+        builder.logger.removeFilter(keep)
 
 
 _rewritten: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}

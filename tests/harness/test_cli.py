@@ -1,6 +1,8 @@
 """The command line as a whole: help, exit codes, pipes, and which project a command is about."""
 
+import argparse
 import dataclasses
+import importlib
 import os
 import subprocess
 import sys
@@ -47,6 +49,13 @@ def test_help_needs_no_compiler() -> None:
     assert all(f"usage: tilecheck {command}" in ran.stdout for command in COMMANDS)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_of_each_argument_what_it_is(command: str) -> None:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"tilecheck.cli.{command.replace('-', '_')}").configure(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+
+
 def test_module_and_console_script_are_one() -> None:
     ran = tilecheck("--version")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tilecheck {__version__}\n", "")
@@ -78,6 +87,8 @@ def test_module_and_console_script_are_one() -> None:
         ),
         (["source", "matmul", "--schedule", "stages"], "'stages' is not FIELD=VALUE"),
         (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
+        (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
+        (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],
 )

@@ -253,6 +253,13 @@ def test_a_launch_that_goes_wrong(well: dict[str, Any], symptom: str) -> None:
     assert main(["doctor"]) == 1
 
 
+def test_a_gpu_that_is_to_be_left_alone(well: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+    well["symptom"] = {"cuda": "hang"}
+    assert main(["doctor", "--no-launch"]) == 0
+    assert "launch: not tried, as nothing is to be launched" in capfd.readouterr().out
+    assert main(["doctor", "--no-launch", "--require-gpu"]) == 1
+
+
 def test_without_tilelang_nothing_is_tried(well: dict[str, Any]) -> None:
     well["versions"] = {"tilelang": None}
     examination, lacking = examined()

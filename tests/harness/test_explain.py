@@ -1,5 +1,6 @@
 """`tilecheck explain`: what it reads off programs, its arithmetic, and what it says without a compiler."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,16 @@ def test_without_nvcc_it_says_what_it_lacks(
     assert "1792 operations a byte, over the ridge of 223: bound by operations" in text
     assert "compiler registers, and what they allow of occupancy: no nvcc anywhere; install one" in text
     assert "none spilled" not in text
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_what_is_next_to_nothing_is_told_as_such(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = explained(capfd, monkeypatch, "softmax", "--case", "one-element-fp16")
+    assert re.search(r"1 wave of up to \d+ blocks, the last one under 1% full", text)
+    assert re.search(r"roofline [\d.e-]+ ns at least", text)
+    assert " 0 ns" not in text and " us " not in text
 
 
 @pytest.mark.usefixtures("no_compiler")

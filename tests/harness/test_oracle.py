@@ -253,6 +253,10 @@ def test_infinity_and_nan_stand_where_the_value_has_them(value, moved, got, ok):
     assert verdict.ok == ok
     if not ok:
         assert verdict.index == (1,)
+        finite = math.isfinite(value) and math.isfinite(got)
+        told = "\n".join(verdict.lines("C"))
+        if "largest absolute error" in told:  # which leaves out NaN and infinity, and says so
+            assert ("of the finite elements" in told) != finite
 
 
 def test_open_elements_may_hold_anything():

@@ -1,5 +1,6 @@
-"""README.md tells the truth: its examples run, its failures are real, what it names exists."""
+"""README.md and the pages it leads to tell the truth: they run, failures are real, what is named is there."""
 
+import json
 import os
 import re
 import shlex
@@ -18,10 +19,19 @@ from tilecheck.codegen import NoToolchain, find_toolchain
 from tilecheck.dtypes import DTYPES, dtype
 
 ROOT = Path(__file__).parents[2]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-CODE = [*re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL))]
-CODE += [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
+PARTS = ("reading-a-run", "report", "code", "tuning", "nightly")
+PAGES = {
+    name: (ROOT / name).read_text()
+    for name in ("README.md", "CONTRIBUTING.md", *(f"docs/{part}.md" for part in PARTS))
+}
+BLOCKS = [found for page in PAGES.values() for found in FENCED.findall(page)]
+COMMAND_LINES = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines() if line]
+CODE = [text for page in PAGES.values() for text in re.findall(r"`([^`\n]+)`", FENCED.sub("", page))]
+CODE += COMMAND_LINES
+
+PLAIN_PAGES = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
 
 FAMILY_FILE = "kernels/rms_norm.py"
 
@@ -118,6 +128,11 @@ def test_kernel_of_another_repository(tmp_path: Path) -> None:
     assert re.search(r"^axpy +float16 +1 .* ~", ran.stdout, re.MULTILINE), ran.stdout
 
 
+def test_its_configuration_is_what_init_writes(tmp_path: Path) -> None:
+    assert main(["init", str(tmp_path)]) == 0
+    assert block("# pytest.ini\n") == f"# pytest.ini\n{(tmp_path / 'pytest.ini').read_text()}"
+
+
 # The commands
 
 
@@ -131,12 +146,18 @@ def test_table_of_commands_is_that_of_the_program() -> None:
 
 
 def test_commands_take_the_options_that_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    lines = [line for line in block("tilecheck source").splitlines() if line]
-    assert {line.split()[1] for line in lines} <= set(COMMANDS)
-    for line in lines:
-        assert options_in(line) <= options_in(help_of(line.split()[1], capfd))
-    known = set().union(*(options_in(help_of(command, capfd)) for command in COMMANDS))
-    assert options_in(COMMANDS_SECTION) <= known | {"--help"}
+    known = {command: options_in(help_of(command, capfd)) for command in COMMANDS}
+    known["pytest"] = options_in(run_pytest(ROOT, "--help").stdout)
+    shown = [line.partition("#")[0].replace(".ci/nightly", "tilecheck nightly") for line in COMMAND_LINES]
+    commands = [line.removeprefix("tilecheck ").split() for line in shown if line.startswith("tilecheck ")]
+    commands += [line.split() for line in shown if line.startswith("pytest ")]
+    assert {"source", "tune", "nightly", "bisect", "calibrate", "pytest"} <= {words[0] for words in commands}
+    for name, *words in commands:
+        assert options_in(" ".join(words)) <= known[name], (name, words)
+    somewhere = set().union(*known.values())
+    for part in PARTS:
+        assert options_in(PAGES[f"docs/{part}.md"]) <= somewhere
+    assert options_in(COMMANDS_SECTION) <= somewhere
 
 
 @pytest.mark.codegen
@@ -147,7 +168,7 @@ def test_facts_read_as_shown(capfd: pytest.CaptureFixture[str], monkeypatch: pyt
         pytest.skip(str(error))
     shown = block("  case ")
     if str(toolchain) not in shown:
-        pytest.skip(f"the README shows another toolchain than {toolchain}")
+        pytest.skip(f"the page shows another toolchain than {toolchain}")
     (command,) = [
         line for line in block("tilecheck source").splitlines() if line.startswith("tilecheck facts matmul")
     ]
@@ -165,8 +186,8 @@ def test_explanation_reads_as_shown(
         toolchain = find_toolchain()
     except NoToolchain as error:
         pytest.skip(str(error))
-    if str(toolchain) not in README:
-        pytest.skip(f"the README shows another toolchain than {toolchain}")
+    if str(toolchain) not in PAGES["docs/code.md"]:
+        pytest.skip(f"the page shows another toolchain than {toolchain}")
     (command,) = [line for line in block("tilecheck source").splitlines() if " explain " in line]
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -213,20 +234,40 @@ def test_make_variables_exist() -> None:
 
 def test_layout_and_files_exist() -> None:
     layout = [line.split()[0] for line in block("kernels/ ").splitlines()]
-    linked = re.findall(r"\]\((?!http)([^)#]+)\)", README)
     named = [text for text in CODE if re.fullmatch(r"[\w./]+\.(py|md|txt|toml)", text)]
     written_here = {FAMILY_FILE, "axpy.py", "specs.py", "summary.md"}
     assert layout
     assert [
-        name for name in (*layout, *linked, *named) if name not in written_here and not (ROOT / name).exists()
+        name for name in (*layout, *named) if name not in written_here and not (ROOT / name).exists()
     ] == []
 
 
-def test_links_within_lead_to_headings() -> None:
-    headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", README, re.MULTILINE)}
-    links = set(re.findall(r"\]\(#([^)]+)\)", README))
-    assert links
-    assert links <= headings
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *PLAIN_PAGES])
+def test_links_lead_to_files_and_headings(name: str) -> None:
+    page = ROOT / name
+    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text())
+    assert links or name not in ("README.md", "docs/reading-a-run.md")
+    for file, heading in links:
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), file
+        assert not heading or heading in headings_of(target.read_text()), f"{file}#{heading}"
+
+
+def headings_of(page: str) -> set[str]:
+    """Anchors of a page, as GitHub names them."""
+    titles = re.findall(r"^#+ (.+)$", FENCED.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_each_page_is_linked_from_the_readme() -> None:
+    assert set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README)) == set(PLAIN_PAGES)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *PLAIN_PAGES])
+def test_blocks_are_closed(name: str) -> None:
+    # One that is not closed swallows the page up to the end of the next.
+    fences = re.findall(r"^```(.*)$", (ROOT / name).read_text(), re.MULTILINE)
+    assert len(fences) % 2 == 0 and not any(fences[1::2])
 
 
 def test_table_of_kernels_is_that_of_the_specs() -> None:
@@ -243,11 +284,43 @@ def test_table_of_kernels_is_that_of_the_specs() -> None:
         assert [name for name, cell in zip(arches, cells, strict=True) if cell] == list(spec.arches)
 
 
-def test_rows_of_the_summary_shown_are_cases() -> None:
-    ids = {spec.test_id(case) for spec in kernels.SPECS for case in spec.cases}
-    shown = re.findall(r"^(\w+) +(\w+) +\d+ +[\d.]+ +[\d.]+ *([\w-]*)$", block("tilecheck 0"), re.MULTILINE)
-    assert shown
-    for kernel, of_dtype, case in shown:
-        (spec,) = [spec for spec in kernels.SPECS if spec.name == kernel]
-        assert of_dtype in {c.dtype for c in spec.cases}
-        assert case in {"", *ids}
+COUNTING = """
+import json
+from collections import Counter
+
+import pytest
+
+from tilecheck.plugin.limits import TOO_LARGE
+from tilecheck.plugin.rows import row_of
+
+RECORDED = {"kernel_case", "hostile_case", "scheduled_case", "empty"}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    left_out = [item for item in items if any(name == TOO_LARGE for name, _ in item.user_properties)]
+    ran = [item for item in items if row_of(item) and not item.get_closest_marker("skip")]
+    rows = [row_of(item) for item in ran if RECORDED & item.callspec.params.keys()]
+    counts = Counter(f"{row.spec.name} {row.case.dtype}" for row in rows)
+    (config.rootpath / "counted.json").write_text(json.dumps([counts, len(left_out)]))
+"""
+
+
+def test_counts_of_the_summary_shown_are_those_of_a_run(tmp_path: Path) -> None:
+    for name in ("kernels", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "pytest.ini", tmp_path)
+    (tmp_path / "counting.py").write_text(COUNTING)
+    # tests/harness asks nothing of kernels, and takes most of the time.
+    asked = ["-m", "correctness", "--device=simulator", "--ignore=tests/harness", "--collect-only", "-q"]
+    ran = run_pytest(tmp_path, "-p", "counting", *asked)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    counts, left_out = json.loads((tmp_path / "counted.json").read_text())
+    shown = block("tilecheck 0")
+    rows = re.findall(r"^(\w+) +(\w+) +(\d+) +[\d.]+ +[\d.]+ *([\w-]*)$", shown, re.MULTILINE)
+    assert rows
+    for kernel, of_dtype, count, case in rows:
+        assert (kernel, of_dtype, int(count)) == (kernel, of_dtype, counts[f"{kernel} {of_dtype}"])
+        assert case in {"", *(spec.test_id(case) for spec in kernels.SPECS for case in spec.cases)}
+    (told,) = re.findall(r"^(\d+) cases left out as too large", shown, re.MULTILINE)
+    assert int(told) == left_out

@@ -125,7 +125,9 @@ def test_the_second_time_nothing_changes(repository: Path, capfd: pytest.Capture
     assert len(first) == len(MODULES) + 2
     assert main(["init"]) == 0
     assert tree(repository) == first
-    assert "wrote" not in capfd.readouterr().out.partition("next:")[2]
+    again = capfd.readouterr().out.partition("next:")[2]
+    assert "wrote" not in again
+    assert set(re.findall(r"^kept (\S+), which is there$", again, re.MULTILINE)) == first.keys()
 
 
 def test_what_is_there_is_never_written_over(repository: Path) -> None:
@@ -139,8 +141,9 @@ def test_what_is_there_is_never_written_over(repository: Path) -> None:
         (repository / name).write_text(text)
     assert main(["init"]) == 0
     after = tree(repository)
-    lines = "[pytest]\npythonpath = .\ntilecheck_specs = specs\n"
-    assert after["pytest.ini"] == there["pytest.ini"].replace("[pytest]\n", lines)
+    head, added, rest = re.split(r"(?s)(?<=\[pytest\]\n)(.*)(?=# and this\n)", after["pytest.ini"])
+    assert head + rest == there["pytest.ini"]
+    assert set(options_in(added)) == OPTIONS
     assert {name: after[name] for name in list(there)[1:]} == {n: there[n] for n in list(there)[1:]}
 
 
@@ -153,16 +156,66 @@ def test_ends_of_lines_and_links_stay_as_they_are(repository: Path, tmp_path_fac
     assert main(["init"]) == 0
     assert main(["new", "fresh"]) == 0
     assert (repository / "pytest.ini").is_symlink()
-    lines = b"[pytest]\r\npythonpath = .\r\ntilecheck_specs = specs\r\naddopts = -q\r\n"
-    assert elsewhere.read_bytes() == lines
+    assert elsewhere.read_bytes().startswith(b"[pytest]\r\npythonpath = .\r\ntilecheck_specs = specs\r\n")
+    assert elsewhere.read_bytes().endswith(b"\r\naddopts = -q\r\n")
+    assert b"\n" not in elsewhere.read_bytes().replace(b"\r\n", b"")
     listing = b'FAMILIES = (\r\n    "a",\r\n    "fresh",\r\n)\r\n'
     assert (repository / "specs/__init__.py").read_bytes() == listing
+
+
+OPTIONS = {
+    *("pythonpath", "tilecheck_specs", "filterwarnings"),
+    *("timeout", "faulthandler_timeout", "faulthandler_exit_on_timeout"),
+}
+
+CHECK_OF_OPTIONS = """
+def test_options(request):
+    get = request.config.getini
+    assert get("tilecheck_specs") == ["specs"]
+    assert get("pythonpath") == [request.config.rootpath]
+    assert len(get("filterwarnings")) == 1
+    assert float(get("faulthandler_timeout")) == 600
+    assert get("faulthandler_exit_on_timeout") is True
+    from pytest_timeout import _get_item_settings
+    assert _get_item_settings(request.node).timeout == 300
+"""
+
+
+def options_in(text: str) -> list[str]:
+    return re.findall(r"^(\w+) =", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", None),
+        ("pytest.ini", "[pytest]\naddopts = -q\n"),
+        ("pyproject.toml", "[tool.pytest]\naddopts = ['-q']\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-q'\n"),
+        ("setup.cfg", "[tool:pytest]\naddopts = -q\n"),
+    ],
+)
+def test_pytest_takes_what_init_writes_or_says(
+    repository: Path, name: str, text: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (repository / name).write_text(text)
+    if main(["init"]) == 1:
+        assert text is not None
+        shown = capfd.readouterr().out
+        ((section, lines),) = re.findall(r"  put this below (\S+) in it:\n((?:    .*\n)+)", shown)
+        assert section == text.splitlines()[0]
+        (repository / name).write_text(text + re.sub(r"(?m)^    ", "", lines))
+    assert main(["new", "fresh"]) == 0  # a run without specs is refused
+    (repository / "test_options.py").write_text(CHECK_OF_OPTIONS)
+    code, shown = run_pytest(repository, "pytest test_options.py")
+    assert code == 0, shown
 
 
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-q'\n", 'tilecheck_specs = "specs"'),
+        ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-q'\n", 'tilecheck_specs = ["specs"]'),
         ("setup.cfg", "[tool:pytest]\naddopts = -q\n", "tilecheck_specs = specs"),
         ("tox.ini", "[pytest]\npythonpath = src\n", "tilecheck_specs = specs"),
     ],
@@ -250,6 +303,7 @@ def test_specs_in_a_single_module(repository: Path, capfd: pytest.CaptureFixture
     ("name", "line"),
     [
         ("Row", "'Row' is no name of a kernel"),
+        ("Row-Affine", "'Row-Affine' is no name of a kernel"),
         ("2d", "no name of a kernel"),
         ("class", "no name of a kernel"),
         ("../escape", "no name of a kernel"),

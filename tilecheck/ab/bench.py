@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from tilecheck.gpus import cores
 from tilecheck.precompile import Job, precompile
 from tilecheck.progress import Progress
 from tilecheck.project import Project, find_project
@@ -64,7 +65,7 @@ class GpuBench:
         jobs = {Job(self._rows[row][0].name, self._rows[row][1].id): row for row in rows}
         arch, target = self._device.arch.name, self._device.target
         errors = {}
-        with Progress("compiling", len(jobs), "kernel") as progress:
+        with Progress("compiling", len(jobs), "kernel", at_once=cores()) as progress:
             for job, error in precompile(self._project.spec_names, list(jobs), arch, target):
                 progress.step(jobs[job])
                 if error is not None:

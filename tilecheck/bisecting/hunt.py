@@ -11,6 +11,7 @@ from tilecheck.bisecting.candidates import BisectError, Candidate
 from tilecheck.bisecting.judging import Judge
 from tilecheck.bisecting.probe import Question, Reply, ask
 from tilecheck.bisecting.search import Answer, first_bad
+from tilecheck.environment import version
 from tilecheck.git import GitError, checked_out
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
 
@@ -70,7 +71,7 @@ class Places:
 
     def python(self, candidate: Candidate) -> Path:
         """Raises NoEnvironment."""
-        if not candidate.tilelang:
+        if candidate.tilelang in ("", version("tilelang")):
             return Path(sys.executable)
         return environment_with(candidate.tilelang, self._say).python
 

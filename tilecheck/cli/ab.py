@@ -8,7 +8,7 @@ is given. No stored time is needed.
 import argparse
 from pathlib import Path
 
-from tilecheck.cli.failing import BadInput
+from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import add_root, project_of
 
@@ -46,7 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     project = project_of(arguments)
 
-    from tilecheck import environment
     from tilecheck.ab.match import play, shared_rows
     from tilecheck.ab.report import as_json, exit_code, line, summary
     from tilecheck.ab.sides import SideError, side
@@ -54,9 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.git import GitError
     from tilecheck.versions import NoEnvironment
 
-    lacking = environment.missing_packages() or environment.why_no_gpu(environment.machine())
-    if lacking:
-        raise BadInput(f"times want a GPU: {lacking}; diff-codegen compares two versions without one")
+    want_gpu("times", "diff-codegen compares two versions without one")
     try:
         with side(arguments.old, project.root) as old, side(arguments.new, project.root) as new:
             rows, only = shared_rows(old.rows(), new.rows())

@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilecheck.cli.failing import BadInput
+from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import DEFAULT_ARCH, add_root, arch_named, project_of
 from tilecheck.latency.baselines import shown
@@ -35,15 +35,27 @@ SECONDS = 600
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", metavar="KERNEL")
-    parser.add_argument("--case", required=True, metavar="ID")
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
+    )
+    parser.add_argument("--case", required=True, metavar="ID", help="the case that was fine and is not now")
     parser.add_argument("--good", metavar="REF", help="a commit on which the case was fine")
     parser.add_argument("--bad", metavar="REF", help="a later one on which it is not (default: HEAD)")
     parser.add_argument(
         "--tilelang", metavar="A..B", help="a version with which it was fine, and a newer one with which not"
     )
-    parser.add_argument("--by", choices=("correctness", "facts", "latency"), default="correctness")
-    parser.add_argument("--device", choices=("simulator", "cuda"), default="simulator")
+    parser.add_argument(
+        "--by",
+        choices=("correctness", "facts", "latency"),
+        default="correctness",
+        help="what is asked of each candidate, see below (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("simulator", "cuda"),
+        default="simulator",
+        help="where --by=correctness runs the case (default: %(default)s)",
+    )
     parser.add_argument(
         "--arch",
         default=DEFAULT_ARCH,
@@ -64,8 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     root = project_of(arguments).root
     if not arguments.good and not arguments.tilelang:
         raise BadInput("between what? --good REF and --bad REF, or --tilelang A..B")
-    if arguments.by == "latency" or arguments.device == "cuda":
-        _want_gpu()
+    if arguments.by == "latency":
+        want_gpu("times", "--by=correctness and --by=facts do without")
+    elif arguments.device == "cuda":
+        want_gpu("runs on cuda", "leave out --device=cuda: the simulator will do")
     asked = _asked(arguments, root)
     try:
         commits, versions = _line(arguments, root)
@@ -74,14 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(str(error)) from error
     show("\n".join(_lines(verdict, root)))
     return 0 if len(verdict.suspects) == 1 else 1
-
-
-def _want_gpu() -> None:
-    from tilecheck import environment
-
-    lacking = environment.missing_packages() or environment.why_no_gpu(environment.machine())
-    if lacking:
-        raise BadInput(f"this wants a GPU: {lacking}; --by correctness or facts does not")
 
 
 def _asked(arguments: argparse.Namespace, root: Path) -> "Asked":
@@ -121,5 +127,6 @@ def _lines(verdict: "Verdict", root: Path) -> list[str]:
     lines += [f"first bad: {each}" if not several else f"  {each}" for each in verdict.suspects]
     lines += [f"  {verdict.words}", f"last good: {verdict.before}", f"{verdict.asked} asked"]
     if last.commit and not several and not last.words.startswith("TileLang"):
-        lines.append(f"to see it: git -C {shlex.quote(shown(root))} show {last.commit[:10]}")
+        place = "" if root.samefile(".") else f"-C {shlex.quote(shown(root))} "
+        lines.append(f"to see it: git {place}show {last.commit[:10]}")
     return lines

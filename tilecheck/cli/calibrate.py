@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilecheck.cli.failing import BadInput
+from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import add_root, project_of
 
@@ -41,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.plugin.tables import aligned
 
     root = project_of(arguments).root
+    if arguments.runs:
+        want_gpu("times", "--runs 0 tells of those that are kept")
     folder = (arguments.out or root / "latency-runs").resolve()
     choice = ["-k", arguments.keyword] if arguments.keyword else []
     try:

@@ -160,7 +160,7 @@ def _compiled(
         note(f"{side.text}: {len(rows)} rows")
         if side.version != version("tilelang"):
             return collect_with(side.version, project.root, rows, jobs, note)
-        outcomes = compile_rows(project.root, specs, rows, jobs, Progress(len(rows)))
+        outcomes = compile_rows(project.root, specs, rows, jobs, Progress(len(rows), jobs))
     except (NoToolchain, NoEnvironment) as error:
         raise BadInput(str(error)) from error
     return collected(outcomes, toolchain.fingerprint)

@@ -23,13 +23,16 @@ _INDENT = 17
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="JSON instead of lines")
     parser.add_argument("--require-gpu", action="store_true", help="fail where no kernel runs on a GPU")
+    parser.add_argument(
+        "--no-launch", action="store_true", help="launch nothing on a GPU, as when somebody else uses it"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from tilecheck import __version__
     from tilecheck.doctor import Examination
 
-    examination = Examination()
+    examination = Examination(launches=not arguments.no_launch)
     steps = examination.run()
     while True:
         with stdout_kept():

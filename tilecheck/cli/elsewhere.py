@@ -43,8 +43,8 @@ def main() -> None:
     """The child."""
     task = json.load(sys.stdin)
     with stdout_kept():
-        root, rows = Path(task["root"]), [Row(**row) for row in task["rows"]]
-        outcomes = compile_rows(root, find_project(root).specs(), rows, task["jobs"], Progress(len(rows)))
+        root, rows, jobs = Path(task["root"]), [Row(**row) for row in task["rows"]], int(task["jobs"])
+        outcomes = compile_rows(root, find_project(root).specs(), rows, jobs, Progress(len(rows), jobs))
         text = as_json(outcomes, find_toolchain().fingerprint)
     sys.stdout.write(text)
 

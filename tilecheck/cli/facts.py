@@ -60,7 +60,9 @@ def _text(arguments: argparse.Namespace) -> tuple[str, bool]:
 
     try:
         toolchain = find_toolchain()
-        outcomes = compile_rows(project.root, specs, rows, arguments.jobs, Progress(len(rows)))
+        outcomes = compile_rows(
+            project.root, specs, rows, arguments.jobs, Progress(len(rows), arguments.jobs)
+        )
     except NoToolchain as error:
         raise BadInput(str(error)) from error
     complete = all(outcome.facts is not None for outcome in outcomes)

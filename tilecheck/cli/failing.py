@@ -11,3 +11,15 @@ exit codes:
 
 class BadInput(Exception):
     """Wrong usage or unusable input: its text is the one line that is shown, and the exit code is 2."""
+
+
+def want_gpu(what: str, mend: str) -> None:
+    """Raises BadInput where kernels cannot run on a GPU here.
+
+    what: wants it, in the plural.  mend: what to do without one.
+    """
+    from tilecheck import environment
+
+    lacking = environment.missing_packages() or environment.why_no_gpu(environment.machine())
+    if lacking:
+        raise BadInput(f"{what} want a GPU: {lacking}; {mend}")

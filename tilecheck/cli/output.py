@@ -64,10 +64,13 @@ def stdout_kept() -> Iterator[None]:
 
 
 class Progress:
-    """Shows on standard error how many rows are compiled, and names those that do not compile."""
+    """Shows on standard error how many rows are compiled, and names those that do not compile.
 
-    def __init__(self, total: int) -> None:
-        self._progress = progress.Progress("compiling", total, "row")
+    jobs: how many at a time.
+    """
+
+    def __init__(self, total: int, jobs: int) -> None:
+        self._progress = progress.Progress("compiling", total, "row", at_once=jobs)
 
     def __call__(self, outcome: "Outcome", done: int) -> None:
         if outcome.facts is None:

@@ -35,6 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.report.merging import merge
     from tilecheck.report.overview import headline
 
+    for path in arguments.reports:
+        if not path.exists():
+            raise BadInput(f"{path}: there is no such folder")
     out = _out(arguments.reports, arguments.history, arguments.out)
     if missing := folder.missing_extra():
         raise BadInput(missing)

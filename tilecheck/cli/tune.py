@@ -3,7 +3,8 @@ and timed. Winners that are faster than the schedule in use, beyond noise, go in
 kernels.
 
 A search that was interrupted, or ran out of time, goes on with the same command. Without a GPU, or for an
-architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed.
+architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed:
+16 of them, or --most.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from tilecheck.cli.selecting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tilecheck.arches import Arch
     from tilecheck.progress import Progress
@@ -52,9 +53,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=_minutes,
         metavar="MINUTES",
-        help="of the search for each case, to which the confirmation adds about one (default: no limit)",
+        help="of the search for each case, to which the confirmation adds about one; where nothing is timed, "
+        "of compiling those that --most says (default: no limit)",
     )
-    parser.add_argument("--most", type=_count, metavar="N", help="try the N likeliest schedules only")
+    parser.add_argument(
+        "--most",
+        type=_count,
+        metavar="N",
+        help=f"try the N likeliest schedules only (default: all; where nothing is timed, {COMPILED})",
+    )
     parser.add_argument(
         "--arch",
         nargs="+",
@@ -99,6 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
     why = _why_not_timed(asked)
     data: list[dict[str, Any]] = []
     good = True
+    if why is not None and arguments.most is None:
+        early = "" if arguments.budget is None else ", and --budget can only end that early"
+        note(f"nothing is timed here, so that {COMPILED} schedules are compiled{early}; --most N takes more")
     for case in cases:
         if why is None:
             good = _tune(arguments, project, spec, case, data) and good
@@ -148,7 +158,7 @@ def _tune(
                     bench,
                     journals=journals_folder(project.root),
                     winners=None if arguments.dry_run else winners_file(spec),
-                    progress=_progress,
+                    progress=_progress(arguments.jobs),
                     budget=None if arguments.budget is None else 60 * arguments.budget,
                     most=arguments.most,
                     batch=max(8, 2 * arguments.jobs),
@@ -194,7 +204,7 @@ def _compile(
                     goal,
                     bench,
                     jobs=arguments.jobs,
-                    progress=_progress,
+                    progress=_progress(arguments.jobs),
                     most=most,
                     budget=None if arguments.budget is None else 60 * arguments.budget,
                     wanted=wanted,
@@ -224,10 +234,10 @@ def _report(text: str, before: list[dict[str, Any]]) -> None:
     show(f"\n{text}" if before else text)
 
 
-def _progress(name: str, total: int) -> "Progress":
+def _progress(jobs: int) -> "Callable[[str, int], Progress]":
     from tilecheck.progress import Progress
 
-    return Progress(name, total, unit="schedule")
+    return lambda name, total: Progress(name, total, unit="schedule", at_once=jobs)
 
 
 def _described(goal: "Goal") -> dict[str, Any]:

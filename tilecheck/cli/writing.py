@@ -19,5 +19,6 @@ def told(steps: "Sequence[Step]", folder: Path) -> int:
         show(f"{step.what} {os.path.relpath(step.path, folder)}{kept}")
         if step.by_hand:
             code = 1
-            show("\n".join(["  put this into it:", *(f"    {line}" for line in step.by_hand.splitlines())]))
+            where = f"below {step.section} in it" if step.section else "into it"
+            show("\n".join([f"  put this {where}:", *(f"    {line}" for line in step.by_hand.splitlines())]))
     return code

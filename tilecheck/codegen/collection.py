@@ -83,6 +83,8 @@ def _file(path: Path) -> Collection:
         content = json.loads(text)
     except ValueError:
         content = None
+    if content is None and path.suffix != ".json":
+        raise ValueError(f"{path} is no file of facts")
     if isinstance(content, dict) and "rows" in content:
         return parse(text, str(path))
     arch = content.get("arch") if isinstance(content, dict) else None

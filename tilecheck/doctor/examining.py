@@ -10,12 +10,15 @@ from tilecheck.doctor.lines import Ability, Line
 
 _OWN_LINES = ("torch", "tilelang")
 
+_NOT_TRIED = Line("launch", "note", "not tried, as nothing is to be launched", "leave out --no-launch")
+
 
 @dataclass
 class Examination:
-    """Looks at this machine.  lines: what has been found so far."""
+    """Looks at this machine.  lines: what has been found so far.  launches: whether a GPU is tried, too."""
 
     lines: list[Line] = field(default_factory=list)
+    launches: bool = True
 
     def run(self) -> Iterator[Line]:
         """The lines, each as soon as it is known."""
@@ -73,6 +76,6 @@ class Examination:
         if all(line.state == "ok" for line in toolchain):
             yield trials.compile_line()
         if environment.why_no_gpu(machine) is None:
-            yield trials.launch_line("cuda")
+            yield trials.launch_line("cuda") if self.launches else _NOT_TRIED
         elif machine.gpu is not None:
             yield Line("launch", "bad", str(environment.why_no_gpu(machine)), "see the lines above")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilecheck.program import Program
 
 WIDTH = 110
-_INDENT = 13
+_INDENT = 14  # the longest name, and two blanks on each side
 
 TIGHT = 1.05
 """A kernel that asks for up to so many times the least asks for the least."""
@@ -166,7 +166,8 @@ def _launch(layout: Layout, held: Occupancy, sources: Sources) -> Rows:
     count, full = waves(layout.blocks, sources.gpu.multiprocessors, held.blocks)
     size = sources.gpu.multiprocessors * held.blocks
     waves_of = "1 wave" if count == 1 else f"{count} waves"
-    yield "waves", f"{waves_of} of up to {size} blocks, the last one {full:.0%} full"
+    share = "under 1%" if full < 0.01 else f"{full:.0%}"
+    yield "waves", f"{waves_of} of up to {size} blocks, the last one {share} full"
 
 
 def _work(program: "Program", layout: Layout, sources: Sources) -> Rows:
@@ -271,4 +272,7 @@ def _operations(count: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+    for unit, factor in (("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

@@ -122,9 +122,13 @@ def examine(expected: str, nvml: Any = None) -> dict[str, Any]:
         from tilecheck.environment import machine, why_no_gpu
 
         versions = toolchain()
-        if reason := why_no_gpu(machine()):
-            lines.append(f"no kernel can run on it: {reason}")
-        lines += lacking(versions)
+        reason = why_no_gpu(machine())
+        if reason and not found and machine().torch is not None:
+            # Which tells what NVML said, and why versions are not known.
+            lines = [f"no kernel can run on a GPU here: {reason}; --simulate goes on without one"]
+        else:
+            lines += [f"no kernel can run on it: {reason}"] if reason else []
+            lines += lacking(versions)
     except Exception as error:
         # Whatever a broken installation raises: the guard is there to say so.
         lines.append(f"toolchain cannot be read: {type(error).__name__}: {error}")

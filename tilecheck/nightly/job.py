@@ -21,7 +21,7 @@ from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
 from tilecheck.nightly.night import Failure, Night, Time, Upgraded
-from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, Choice
+from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, UNCONDITIONAL, Choice
 from tilecheck.nightly.results import (
     RIGHT,
     Junit,
@@ -150,21 +150,23 @@ def _lock(uuid: str) -> FileLock:
 def _stages(
     choice: Choice, project: Project, history: Path, before: Sequence[Ended], guarded: _Guarded, say: Say
 ) -> Iterator[Ended]:
+    """before: what has ended, the guard at first; each stage is added to it before the next."""
     refused = any(each.state != "passed" for each in before)
     variables = _variables(choice)
     reports = _has_report(choice.python, project.root, variables)
     arch = guarded.arch if guarded.arch in ARCHES else ""
-    for stage in plan.stages(choice, project, history, arch, reports):
+    for stage in plan.stages(choice, project, history, arch, reports, refused):
         if choice.simulate and stage.name in ONLY_ON_GPU:
             yield Ended(stage.name, "skipped", 0.0, "needs a GPU", gates=stage.gates)
-        elif refused and stage.name in ON_GPU:
+        elif refused and stage.name in ON_GPU and stage.name not in UNCONDITIONAL:
             yield Ended(stage.name, "refused", 0.0, "the guard does not let it run", gates=stage.gates)
         elif stage.name == "newest" and choice.newest == "off":
             yield Ended(stage.name, "skipped", 0.0, "not asked for", gates=stage.gates)
         elif stage.name == "report" and not reports:
             yield Ended(stage.name, "broken", 0.0, "pytest has no option --tilecheck-report here")
         elif stage.name == "report" and not plan.report(choice, history).steps:
-            state: State = "skipped" if refused else "broken"
+            tested = any(e.name in TESTED and e.state not in ("skipped", "refused") for e in before)
+            state: State = "broken" if tested else "skipped"
             yield Ended(stage.name, state, 0.0, "no stage has left a report")
         else:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")

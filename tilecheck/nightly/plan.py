@@ -24,6 +24,9 @@ LIMITS = {
 ON_GPU = ("doctor", "latency", "correctness", "schedules", "sanitizer", "newest")
 """Those that want the guard's leave."""
 
+UNCONDITIONAL = ("doctor",)
+"""Those of them that run without it, too, and then leave the GPU alone: they may explain why."""
+
 TESTED = ("latency", "correctness", "schedules", "sanitizer", "codegen")
 """Those that are runs of pytest."""
 
@@ -75,14 +78,16 @@ def guard_file(choice: Choice) -> Path:
     return choice.folder("guard") / "guard.json"
 
 
-def stages(choice: Choice, project: Project, history: Path, arch: str, reports: bool) -> list[Stage]:
+def stages(
+    choice: Choice, project: Project, history: Path, arch: str, reports: bool, refused: bool = False
+) -> list[Stage]:
     """All but the guard, in their order.
 
     history: the folder of all nights.  arch: of the GPU, whose code is recorded.
-    reports: whether pytest has `--tilecheck-report`.
+    reports: whether pytest has `--tilecheck-report`.  refused: the guard does not let them onto the GPU.
     """
     made: dict[str, Callable[[], Stage]] = {
-        "doctor": lambda: _doctor(choice),
+        "doctor": lambda: _doctor(choice, refused),
         "latency": lambda: _latency(choice, reports),
         "correctness": lambda: _correctness(choice, reports),
         "schedules": lambda: _schedules(choice, project.root, reports),
@@ -127,8 +132,8 @@ def _stage(choice: Choice, name: str, *steps: Step, gates: bool = True) -> Stage
     return Stage(name, steps, choice.seconds(name), on_gpu, gates)
 
 
-def _doctor(choice: Choice) -> Stage:
-    required = () if choice.simulate else ("--require-gpu",)
+def _doctor(choice: Choice, refused: bool) -> Stage:
+    required = () if choice.simulate else ("--no-launch",) if refused else ("--require-gpu",)
     return _stage(choice, "doctor", Step((choice.python, "-m", "tilecheck", "doctor", *required)))
 
 

@@ -21,6 +21,7 @@ pytest_plugins = (
     "tilecheck.plugin.lost",
     "tilecheck.plugin.ending",
     "tilecheck.plugin.runfolder",
+    "tilecheck.plugin.mistakes",  # its hook comes before that of repeat
     "tilecheck.plugin.repeat",
     "tilecheck.plugin.checking",
     "tilecheck.plugin.summary",

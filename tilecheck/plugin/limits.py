@@ -22,6 +22,10 @@ SIMULATOR_BYTES = 64 * 2**20
 SIMULATOR_POINTS = 2**27
 
 TOO_LARGE = "tilecheck.too-large"
+"""Name of the user property of a skipped test that holds why the simulator does not run its case."""
+
+NEEDS_GPU = "tilecheck.needs-gpu"
+"""Name of the user property of a test that is skipped for want of a GPU; it holds why there is none."""
 
 
 def too_large(spec: KernelSpec, case: Case) -> str | None:
@@ -53,7 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         row = row_of(item)
         if item.get_closest_marker("gpu") and chosen.simulated:
-            _skip(item, f"needs a GPU: {chosen.no_gpu or 'this run is on the simulator'}")
+            why = chosen.no_gpu or "this run is on the simulator"
+            item.user_properties.append((NEEDS_GPU, why))
+            _skip(item, f"needs a GPU: {why}")
         elif row is None:
             continue
         elif lack := lacking(row.spec, chosen):

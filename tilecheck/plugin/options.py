@@ -11,7 +11,7 @@ from tilecheck.latency.gate import MODES
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "device": {
-        "choices": ("auto", "cuda", "simulator"),
+        "metavar": "{auto,cuda,simulator}",
         "default": "auto",
         "help": "where kernels run; auto (the default): on the GPU if there is one, else on the simulator",
     },
@@ -32,12 +32,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "try every legal schedule of the kernels' grids, not only enough for every pair of values",
     },
     "arch": {
-        "choices": tuple(ARCHES),
+        "metavar": f"{{{','.join(ARCHES)}}}",
         "default": None,
         "help": "architecture whose programs the simulator runs (default: sm_90a)",
     },
     "gate": {
-        "choices": MODES,
+        "metavar": f"{{{','.join(MODES)}}}",
         "default": "normal",
         "help": "latency verdicts that fail: slower (normal, the default), all but same (strict), none (off)",
     },
@@ -52,6 +52,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "write a report of the run into DIR: index.html, summary.md, results.json",
     },
 }
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "device": ("auto", "cuda", "simulator"),
+    "arch": tuple(ARCHES),
+    "gate": MODES,
+}
+"""Values of options. Not argparse's `choices`, which refuses in four lines."""
 
 _SHORT_FORMS = "tilecheck.short-forms"
 
@@ -87,6 +94,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     _add_short_forms(parser, early_config.pluginmanager)
 
 
+@pytest.hookimpl(tryfirst=True)  # before others read the options
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "correctness: every kernel and case against its reference, on a GPU or else on the CPU simulator",
@@ -97,6 +105,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "alone: runs with the GPU to itself; the other workers on it hold still",
     ):
         config.addinivalue_line("markers", line)
+    for name, choices in _CHOICES.items():
+        given = option(config, name)
+        if given is not None and given not in choices:
+            raise pytest.UsageError(f"{spelling(config, name)}={given}: it is one of {', '.join(choices)}")
 
 
 def option(config: pytest.Config, name: str) -> Any:

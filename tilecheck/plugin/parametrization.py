@@ -20,6 +20,7 @@ from typing import NoReturn
 import pytest
 
 from tilecheck.plugin.limits import too_large
+from tilecheck.plugin.marks import left_out
 from tilecheck.plugin.options import option
 from tilecheck.plugin.rows import ARGUMENTS, KernelCase
 from tilecheck.plugin.selection import selection
@@ -32,6 +33,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in metafunc.fixturenames and specs(metafunc.config):
             if _needs_absent_gpu(metafunc):
                 metafunc.parametrize(name, [None], ids=["every-case"])  # one skip says as much as hundreds
+            elif name == "scheduled_case" and left_out(metafunc):
+                metafunc.parametrize(name, [None], ids=["every-schedule"])  # `-m` drops it as it would all
             else:
                 rows = list(_ROWS[name](metafunc.config))
                 metafunc.parametrize(name, rows, ids=[row.id for row in rows])

@@ -88,6 +88,13 @@ def looks_at_code(item: pytest.Item) -> bool:
     return code_row_of(item) is not None or CODE_ARCH in _parameters(item)
 
 
+def compares_code(item: pytest.Item) -> bool:
+    """Whether a test asks for the rows of code that kernels have and facts are stored of, or for all stored
+    of an architecture; another test that compiles is none.
+    """
+    return not _parameters(item).keys().isdisjoint((CODE_ROW, CODE_ARCH))
+
+
 def uses_device(item: pytest.Item) -> bool:
     """Whether a test runs kernels on the device of this run, or needs a GPU for itself."""
     return row_of(item) is not None or item.get_closest_marker("gpu") is not None

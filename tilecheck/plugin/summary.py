@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tilecheck.plugin.checking import Record, records
-from tilecheck.plugin.limits import SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
+from tilecheck.plugin.limits import NEEDS_GPU, SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active, selection
 from tilecheck.plugin.tables import aligned
@@ -17,8 +17,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     reports = [report for group in terminalreporter.stats.values() for report in group]
     found = records(reports)
-    left_out = sum(_left_out(report) for report in reports)
-    if not found and not left_out:
+    left_out = len(_skipped_for(TOO_LARGE, reports))
+    without_gpu = _skipped_for(NEEDS_GPU, reports)
+    if not found and not left_out and not without_gpu:
         return
     chosen = selection(config)
     terminalreporter.section(
@@ -33,6 +34,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(_simulated_line())
     if left_out:
         terminalreporter.write_line(_left_out_line(left_out, spelling(config, "device")))
+    if without_gpu:
+        tests = "1 test wants" if len(without_gpu) == 1 else f"{len(without_gpu)} tests want"
+        terminalreporter.write_line(f"{tests} a GPU: {without_gpu[0]}")
 
 
 def _simulated_line() -> str:
@@ -79,9 +83,15 @@ def _share(used: float) -> str:
     return f"{used:.2f}" if used < 100 else f"{used:.3g}"
 
 
-def _left_out(report: Any) -> bool:
-    properties = getattr(report, "user_properties", ())
-    return getattr(report, "skipped", False) and any(name == TOO_LARGE for name, _ in properties)
+def _skipped_for(cause: str, reports: Iterable[Any]) -> list[str]:
+    """What the tests that were skipped for a cause, which is the name of a user property, say of it."""
+    return [
+        str(value)
+        for report in reports
+        if getattr(report, "skipped", False)
+        for name, value in report.user_properties
+        if name == cause
+    ]
 
 
 def _left_out_line(count: int, device: str) -> str:

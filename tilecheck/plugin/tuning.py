@@ -71,7 +71,7 @@ class Tuner:
                 bench,
                 journals=journals_folder(config.rootpath),
                 winners=winners_file(row.spec) if self.stores else None,
-                progress=lambda name, total: Progress(name, total, unit="schedule"),
+                progress=lambda name, total: Progress(name, total, unit="schedule", at_once=jobs),
                 budget=budget,
                 most=most,
                 batch=max(8, jobs),

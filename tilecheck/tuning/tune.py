@@ -232,7 +232,8 @@ def _store(goal: Goal, path: Path, winner: Winner | None, locks: Path) -> str:
 class Compiled:
     """Candidates that were compiled for an architecture, and ranked; nothing was timed.
 
-    rows: candidates, likely ones first, with their estimate and what the compiler made of them.
+    rows: candidates with their estimate and what the compiler made of them, by that estimate, which is not
+    the order in which they are tried; those that do not compile last.
     left: how many were not compiled.
     """
 
@@ -292,5 +293,5 @@ def compile_ranked(
         if not isinstance(f, Failure)
     }
     rows = [(c, e, made[c.key]) for c, e in ranked(space, goal.gpu, usages) if c.key in made]
-    rows.sort(key=lambda row: isinstance(row[2], Failure))
+    rows.sort(key=lambda row: (isinstance(row[2], Failure), row[1].seconds if row[1] else 0.0))
     return Compiled(goal, space, tuple(rows), len(candidates) - len(made))

@@ -2,21 +2,23 @@
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tilecheck import environment
 from tilecheck.ab.match import Result
 from tilecheck.ab.pairs import Pairs
 from tilecheck.bisecting import hunt as hunting
 from tilecheck.bisecting.candidates import BisectError, Candidate, commits_between
-from tilecheck.bisecting.hunt import Places, axis, hunt
+from tilecheck.bisecting.hunt import Places, Verdict, axis, hunt
 from tilecheck.bisecting.probe import Question, Reply, ask
 from tilecheck.bisecting.search import Answer
 from tilecheck.bisecting.timing import judged
 from tilecheck.cli import main
-from tilecheck.latency.gate import Verdict
+from tilecheck.latency.gate import Verdict as Timed
 from tilecheck.versions import NoEnvironment, variables_of
 
 COMMITS = [Candidate(commit=str(number) * 40, words=f"commit {number}") for number in range(6)]
@@ -86,19 +88,19 @@ def test_which_of_the_two_is_at_fault_is_asked_first() -> None:
 @pytest.mark.parametrize(
     ("verdict", "ratio", "answer"),
     [
-        (Verdict.SLOWER, 1.05, "bad"),
-        (Verdict.SAME, 1.0, "good"),
-        (Verdict.FASTER, 0.9, "good"),
-        (Verdict.INCONCLUSIVE, 1.01, "skip"),
+        (Timed.SLOWER, 1.05, "bad"),
+        (Timed.SAME, 1.0, "good"),
+        (Timed.FASTER, 0.9, "good"),
+        (Timed.INCONCLUSIVE, 1.01, "skip"),
     ],
 )
-def test_times(verdict: Verdict, ratio: float, answer: str) -> None:
+def test_times(verdict: Timed, ratio: float, answer: str) -> None:
     result = Result("axpy-tail-fp16", verdict, Pairs((1.0,), (ratio,)))
     assert judged(result)[0] == answer
 
 
 def test_row_that_could_not_be_timed_is_skipped() -> None:
-    result = Result("axpy-tail-fp16", Verdict.INCONCLUSIVE, reason="new side: does not compile", wrong=True)
+    result = Result("axpy-tail-fp16", Timed.INCONCLUSIVE, reason="new side: does not compile", wrong=True)
     assert judged(result) == ("skip", "new side: does not compile")
 
 
@@ -127,6 +129,43 @@ def test_ends_that_are_not_good_and_bad_are_one_line(
     root = ["--root", str(repository.root)]
     assert main(["bisect", "axpy", "--case", "tail-fp16", "--good", "HEAD~1", *root]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("tilecheck: the good end is not good: wrong: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mend"),
+    [
+        (["--device=cuda"], "leave out --device=cuda: the simulator will do"),
+        (["--by=latency"], "--by=correctness and --by=facts do without"),
+        (["--by=latency", "--device=cuda"], "--by=correctness and --by=facts do without"),
+    ],
+)
+def test_without_a_gpu_the_mend_is_that_of_what_was_asked_for(
+    repository: Any,
+    arguments: list[str],
+    mend: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(environment, "why_no_gpu", lambda machine: "no NVIDIA driver")
+    given = ["--case", "tail-fp16", "--good", "HEAD~6", "--root", str(repository.root), *arguments]
+    assert main(["bisect", "axpy", *given]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(f"want a GPU: no NVIDIA driver; {mend}")
+
+
+def test_command_that_shows_the_commit_runs_as_it_is(
+    repository: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for subject, text in (("right", "1"), ("wrong", "2")):
+        repository.commit(subject, words__md=text)
+    right, wrong = (Candidate(repository.git("rev-parse", ref), words=ref) for ref in ("HEAD~1", "HEAD"))
+    monkeypatch.setattr(hunting, "hunt", lambda *_: Verdict((wrong,), "worse", right, 2))
+    for folder, place in ((repository.root, ""), (repository.root.parent, "-C repository ")):
+        monkeypatch.chdir(folder)
+        given = ["--case", "tail-fp16", "--good", "HEAD~1", "--root", str(repository.root)]
+        assert main(["bisect", "axpy", *given]) == 0
+        command = capsys.readouterr().out.splitlines()[-1].removeprefix("to see it: ")
+        assert command == f"git {place}show {wrong.commit[:10]}"
 
 
 @pytest.mark.parametrize(
@@ -161,6 +200,11 @@ def test_release_is_asked_in_its_own_environment(repository: Any, monkeypatch: p
         "no build", "pip failed (exit code 1): no such version"
     )
     assert made == ["0.1.16"]
+
+
+def test_release_that_is_installed_needs_no_environment(tmp_path: Path) -> None:
+    installed = Candidate(tilelang=version("tilelang"))
+    assert Places(tmp_path, quiet).python(installed) == Path(sys.executable)
 
 
 def test_candidate_that_hangs_is_ended(repository: Any) -> None:

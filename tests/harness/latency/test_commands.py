@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tilecheck import environment
 from tilecheck.cli import calibrate, main
 from tilecheck.latency.baselines import read_run
 
@@ -215,6 +216,7 @@ class TestCalibrate:
             return 1 if factor == FAILED else 0
 
         monkeypatch.setattr(calibrate, "run_pytest", fake)
+        monkeypatch.setattr(environment, "why_no_gpu", lambda machine: None)
         return factors
 
     def test_keeps_its_runs_and_tells_the_spread_between_them(
@@ -296,6 +298,25 @@ class TestCalibrate:
         told = capsys.readouterr()
         assert told.out == "" and told.err.count("\n") == 1
         assert message in told.err
+
+    def test_without_a_gpu_it_is_one_line_and_leaves_nothing(
+        self,
+        project: Path,
+        machine: list[float],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        machine += [1.0, 1.01]
+        assert main(["calibrate", "--runs", "2", "--out", "kept"]) == 0
+        capsys.readouterr()
+        monkeypatch.setattr(environment, "why_no_gpu", lambda machine: "no NVIDIA driver")
+        assert main(["calibrate"]) == 2
+        assert capsys.readouterr() == (
+            "",
+            "tilecheck: times want a GPU: no NVIDIA driver; --runs 0 tells of those that are kept\n",
+        )
+        assert not (project / "latency-runs").exists()
+        assert main(["calibrate", "--runs", "0", "--out", "kept"]) == 0
 
     def test_one_run_has_no_noise(
         self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]

@@ -96,6 +96,24 @@ def test_other():
     pass
 """
 
+ROWS_OF_CODE = """
+import pytest
+
+from tilecheck.plugin import CodeRow
+
+pytestmark = pytest.mark.codegen
+
+def test_facts(code_row):
+    pass
+
+def test_stored_rows(code_arch):
+    pass
+
+@pytest.mark.parametrize("other", [CodeRow(None, None, None)], ids=["bug"])
+def test_other_program(other):
+    pass
+"""
+
 INI = """
 [pytest]
 strict = true
@@ -330,24 +348,50 @@ class TestWithoutGpu:
     def _bare(self, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(environment, "machine", lambda: BARE)
 
-    def test_the_codegen_gate_runs_and_the_rows_are_counted(self, project: pytest.Pytester) -> None:
+    def test_the_rows_of_code_run_instead_and_nothing_else_that_compiles(
+        self, project: pytest.Pytester
+    ) -> None:
+        project.makepyfile(**{"tests/test_rows_of_code": ROWS_OF_CODE})
         result = compared(project)
-        result.assert_outcomes(passed=1, deselected=2)
+        # Three cases on each architecture, and what is stored of each.
+        result.assert_outcomes(passed=3 * len(ARCHES) + len(ARCHES), deselected=4)
         result.stdout.fnmatch_lines(
             [
-                "tilecheck latency: needs a GPU, nothing is timed (no NVIDIA driver*); running the codegen "
-                "gate instead (-m codegen)",
+                "tilecheck latency: needs a GPU, nothing is timed (no NVIDIA driver*); running the rows of "
+                "code instead, against stored facts",
                 "3 latency rows not timed: no NVIDIA driver*",
             ]
         )
         assert not [line for line in result.errlines if "Can't compare" in line]
 
+    @pytest.mark.parametrize(
+        ("there", "options"),
+        [
+            (True, ("--benchmark-compare",)),
+            (False, ("--benchmark-compare",)),
+            (False, ("-m", "codegen", "--update-facts")),
+            (False, ("-m", "codegen")),
+        ],
+    )
+    def test_where_no_test_is_of_code_it_says_how_to_get_some(
+        self, project: pytest.Pytester, there: bool, options: tuple[str, ...]
+    ) -> None:
+        if there:
+            project.makepyfile(**{"tests/test_rows_of_code": ROWS_OF_CODE})
+        else:
+            (project.path / "tests/test_code.py").write_text("def test_other(): pass\n")
+        result = run(project, *options)
+        line = "no test of code here; this writes them: tilecheck init --codegen"
+        assert result.outlines.count(line) == (not there)
+        assert result.ret == (pytest.ExitCode.OK if there else pytest.ExitCode.NO_TESTS_COLLECTED)
+
     def test_so_on_the_simulator_of_a_gpu_host(
         self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(environment, "machine", lambda: H200)
-        result = compared(project, "--device=simulator")
-        result.assert_outcomes(passed=1, deselected=2)
+        project.makepyfile(**{"tests/test_rows_of_code": ROWS_OF_CODE})
+        result = compared(project, "--device=simulator", "-k", "wide")
+        result.assert_outcomes(passed=len(ARCHES), deselected=3 * len(ARCHES) + 4)
         result.stdout.fnmatch_lines("3 latency rows not timed: this run is on the simulator")
 
     def test_require_gpu_refuses(self, project: pytest.Pytester) -> None:
@@ -364,15 +408,20 @@ class TestWithoutGpu:
         )
 
     def test_only_benchmarks_does_not_mean_to_skip_the_codegen_gate(self, project: pytest.Pytester) -> None:
-        compared(project, "--benchmark-only").assert_outcomes(passed=1, deselected=2)
         result = run(project, "--benchmark-only")
         result.assert_outcomes(skipped=3)
         result.stdout.fnmatch_lines("3 latency rows not timed: no NVIDIA driver*")
+        project.makepyfile(**{"tests/test_rows_of_code": ROWS_OF_CODE})
+        compared(project, "--benchmark-only").assert_outcomes(passed=4 * len(ARCHES), deselected=4)
 
-    def test_workers_skip_them_with_the_reason_too(self, project: pytest.Pytester) -> None:
+    def test_workers_skip_them_with_the_reason_too(
+        self, project: pytest.Pytester, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         result = run(project, "-p", "xdist", "-n1", "-m", "latency", "-rs", "--device=simulator")
         assert outcomes(result) == {"skipped": 1}
         result.stdout.fnmatch_lines("SKIPPED*latency needs a GPU: this run is on the simulator*")
+        # As if they had been asked for; the worker says it, past what is captured of this process.
+        assert "Benchmarks are automatically disabled" not in capfd.readouterr().err
 
     def test_other_marks_are_kept(self, project: pytest.Pytester) -> None:
         result = compared(project, "-m", "not codegen")

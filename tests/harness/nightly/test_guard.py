@@ -147,6 +147,25 @@ def test_process_writes_what_it_found(
     assert "guard: GPU 0: is a NVIDIA H200, and a NVIDIA B200 is expected\n" in capsys.readouterr().out
 
 
+def test_machine_without_a_gpu_is_one_objection_with_a_mend(
+    sane: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    no_driver = FakeNvml(Init=FakeNvml.NVMLError("Driver Not Loaded"))
+    sane.setattr(guard, "toolchain", lambda: {"tilelang": "0.1.15", "torch": "2.13"})
+    sane.setattr(environment, "machine", lambda: environment.Machine(torch="2.13"))
+    sane.setattr(environment, "why_no_gpu", lambda machine: "no NVIDIA driver (NVML: Driver Not Loaded)")
+    assert examine(H200, no_driver)["objections"] == [
+        "no kernel can run on a GPU here: no NVIDIA driver (NVML: Driver Not Loaded); "
+        "--simulate goes on without one"
+    ]
+    sane.setattr(environment, "machine", environment.Machine)  # without torch, which cannot tell of the GPU
+    sane.setattr(environment, "why_no_gpu", lambda machine: "torch is not installed")
+    assert examine(H200, no_driver)["objections"][:2] == [
+        "NVML cannot be used: Driver Not Loaded",
+        "no kernel can run on it: torch is not installed",
+    ]
+
+
 def test_broken_installation_closes_it(sane: pytest.MonkeyPatch) -> None:
     def broken() -> dict[str, str]:
         raise ImportError("libtvm.so: cannot open")

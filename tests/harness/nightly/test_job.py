@@ -65,7 +65,7 @@ elif words[1] == "tilecheck":
 else:
     junit = option("--junit-xml")
     name = os.path.basename(os.path.dirname(junit))
-    if option("--tilecheck-report"):
+    if option("--tilecheck-report") and scenario.get("leave_reports", True):
         os.makedirs(option("--tilecheck-report"), exist_ok=True)
         if "results" in scenario.get(name, {}):
             write(os.path.join(option("--tilecheck-report"), "results.json"), scenario[name]["results"])
@@ -320,8 +320,11 @@ def test_guard_that_does_not_say_yes_lets_nothing_onto_the_gpu(
     objections = ["GPU 0: is not alone: processes 17 use it", "GPU 0: is at 71 °C"]
     found, night = stage.night(guard=guard, objections=objections, choice={"limits": {"guard": 3.0}})
     assert found == code
-    without_gpu = {"guard": state, "codegen": "passed", "report": "passed"}
+    without_gpu = {"guard": state, "doctor": "passed", "codegen": "passed", "report": "passed"}
     assert states(night) == {**dict.fromkeys(LIMITS, "refused"), **without_gpu}
+    # The doctor may say why, and leaves the GPU alone as well.
+    (doctor,) = [words for words, _ in stage.calls() if words[1:3] == ["tilecheck", "doctor"]]
+    assert doctor[3:] == ["--no-launch"]
     if state == "failed":
         assert f"guard failed: {'; '.join(objections)} (exit code 10)" in stage.said[-1]
 
@@ -330,6 +333,17 @@ def test_nothing_runs_on_a_gpu_that_is_refused_and_so_there_is_no_report(stage: 
     code, night = stage.night(guard={"code": 1}, choice={"stages": ("guard", "latency", "report")})
     assert code == 10
     assert states(night) == {"guard": "failed", "latency": "refused", "report": "skipped"}
+
+
+def test_simulated_stages_that_leave_no_report_make_none_and_are_green(stage: Stage) -> None:
+    code, night = stage.night(choice={"simulate": True, "stages": ("guard", "doctor", "latency", "report")})
+    assert code == 0
+    assert states(night) == {"doctor": "passed", "latency": "skipped", "report": "skipped"}
+
+
+def test_tests_that_leave_no_report_are_not_green(stage: Stage) -> None:
+    code, night = stage.night(leave_reports=False)
+    assert code == 28 and states(night)["report"] == "broken"
 
 
 def test_corrupted_baseline(stage: Stage) -> None:

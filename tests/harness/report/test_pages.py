@@ -141,6 +141,16 @@ def test_report_of_a_part(report: Report, changes: dict[str, Any]) -> None:
     assert summary(some).startswith("## ")
 
 
+@pytest.mark.parametrize(("stored", "command"), [(True, "--benchmark-compare"), (False, "-m latency")])
+def test_the_command_that_times_is_one_that_is_not_refused(
+    report: Report, stored: bool, command: str
+) -> None:
+    page = page_of(replace(report, latency=(), history=report.history if stored else ()))
+    named = set(re.findall(r"times want a GPU: <code>pytest ([^<]+)</code>", page))
+    assert command in named
+    assert stored or named == {command}
+
+
 def test_wrong_cases_are_beyond_the_bound_in_the_plot(page: str) -> None:
     assert "softmax-sof-tails-bf16: no result" in page
 

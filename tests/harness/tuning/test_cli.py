@@ -121,7 +121,14 @@ def test_without_a_gpu_nothing_is_timed_and_the_reason_is_there(
     monkeypatch.setattr(environment, "machine", lambda: environment.Machine(torch="2.11", no_driver="none"))
     bench.made = lambda candidate: facts()
     assert main(["tune", "copy"]) == 0
-    assert "nothing was timed: no NVIDIA driver (none)" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "nothing was timed: no NVIDIA driver" in told.out
+    assert "so that 16 schedules are compiled; --most N takes more" in told.err
+    assert main(["tune", "copy", "--budget", "10"]) == 0
+    assert "compiled, and --budget can only end that early; --most N takes more" in capsys.readouterr().err
+    assert main(["tune", "copy", "--budget", "10", "--most", "4"]) == 0
+    told = capsys.readouterr()
+    assert "compiled: 4 of the likeliest" in told.out and "--most N" not in told.err
 
 
 def test_exit_codes(project: Path, bench: Entered) -> None:

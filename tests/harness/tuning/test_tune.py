@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from kernels import softmax
 from tests.harness.tuning.fakes import FakeBench, Seen, facts, goal, module_in
+from tilecheck.arches import arch
 from tilecheck.codegen import NoToolchain
 from tilecheck.spec import KernelSpec
 from tilecheck.tuning import explore
 from tilecheck.tuning.lookup import choose
+from tilecheck.tuning.machine import goal_for
 from tilecheck.tuning.outcomes import Failure, Outcome
 from tilecheck.tuning.report import text_of, text_of_compiled
 from tilecheck.tuning.space import Candidate
@@ -221,6 +224,18 @@ def test_without_a_gpu_candidates_are_compiled_and_ranked_by_what_comes_out(spec
     text = text_of_compiled(found, "there is no GPU")
     assert "nothing was timed: there is no GPU" in text
     assert "reckoned for an NVIDIA H200 (132 multiprocessors)" in text
+
+
+def test_rows_stand_in_the_order_of_the_estimate_that_they_show() -> None:
+    # Many of its schedules have one estimate, so that they are not tried in this order.
+    spec = softmax.SPEC
+    case = next(case for case in spec.cases if case.id == spec.tuning_cases[0])
+    bench = FakeBench(smooth)
+    bench.made = lambda candidate: facts(registers=100)
+    here = goal_for(spec, case, arch("sm_80"))
+    found = compile_ranked(here, bench, jobs=1, progress=lambda name, total: Seen(), most=16)
+    shown = [estimate.seconds for _, estimate, _ in found.rows if estimate]
+    assert len(shown) == 16 and shown == sorted(shown)
 
 
 def test_without_a_compiler_that_is_told(spec: KernelSpec) -> None:

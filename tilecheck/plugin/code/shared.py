@@ -13,6 +13,7 @@ import pytest
 from tilecheck.arches import ARCHES, Arch
 from tilecheck.codegen.sharedmemory import spread
 from tilecheck.plugin.code.rows import PART
+from tilecheck.plugin.marks import left_out
 from tilecheck.plugin.options import option
 from tilecheck.plugin.parametrization import unconfigured
 from tilecheck.plugin.specs import specs
@@ -46,6 +47,9 @@ class SharedRow:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _ARGUMENT in metafunc.fixturenames and specs(metafunc.config):
+        if left_out(metafunc):
+            metafunc.parametrize(_ARGUMENT, [None], ids=["every-schedule"])  # `-m` drops it as it would all
+            return
         whole = option(metafunc.config, "all-schedules")
         of_arches = [list(_rows(metafunc.config, arch, whole)) for arch in PART]
         rows = [row for each in of_arches for row in (each if whole else spread(each, SCHEDULES))]

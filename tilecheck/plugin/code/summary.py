@@ -1,5 +1,6 @@
 """The end of a run that looked at code: how many rows, what changed, and what was stored."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -12,9 +13,25 @@ from tilecheck.plugin.code.update import code_results
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.selection import active
 from tilecheck.plugin.tables import aligned
+from tilecheck.plugin.timing.mode import latency_run
 
 SHOWN = 20
 """Rows that changed under another toolchain which the summary names; -v: all."""
+
+
+_none_key = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[_none_key] = not any(item.get_closest_marker("codegen") for item in items)
+
+
+def _asks_for_code(config: pytest.Config) -> bool:
+    run, marks = latency_run(config), config.option.markexpr
+    instead_of_times = run.compared and run.untimed is not None and not run.wanted
+    named = re.search(r"(?<!not )\bcodegen\b", marks) is not None
+    return named or instead_of_times or option(config, "update-facts")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -22,6 +39,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     results = code_results(config)
     updating = option(config, "update-facts")
+    if config.stash.get(_none_key, False) and not results.records and _asks_for_code(config):
+        terminalreporter.write_sep("=", "tilecheck: code")
+        terminalreporter.write_line("no test of code here; this writes them: tilecheck init --codegen")
+        return
     if not results.records and not updating:
         return
     terminalreporter.write_sep("=", "tilecheck: code")

@@ -59,6 +59,11 @@ class LatencyRun:
         return self.wanted and self.untimed is None
 
     @property
+    def code_instead(self) -> bool:
+        """Whether the rows of code stand in for those of latency, none of which can be timed."""
+        return self.compared and not self.wanted
+
+    @property
     def gates(self) -> bool:
         """Whether a row can fail for its time."""
         return self.bar is not None and self.mode != "off"
@@ -91,6 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if active(config):
         config.stash[_key] = _settled(config)
+        if is_worker(config) or getattr(config.option, "dist", "no") != "no":
+            config.option.benchmark_disable = True  # as pytest-benchmark does there, with a warning
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

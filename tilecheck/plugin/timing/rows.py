@@ -5,7 +5,7 @@ A run that does not ask for them leaves them out, as timing wants the GPU for it
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from tilecheck.latency.baselines import orphaned, shown
 from tilecheck.plugin.limits import lacking
 from tilecheck.plugin.lost import lost
 from tilecheck.plugin.parametrization import latency_cases
-from tilecheck.plugin.rows import KernelCase, row_of
+from tilecheck.plugin.rows import KernelCase, compares_code, row_of
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active, selection
 from tilecheck.plugin.timing.clock import CLOCK
@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(
     if not active(config):
         return
     run = latency_run(config)
+    if run.code_instead:
+        _leave_only(config, items, compares_code)
     if not run.wanted:
         _leave_out(config, items)
         return
@@ -59,6 +61,14 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
     if run.gates and not config.option.collectonly:
         items += _orphans(session, run, [row.id for row in latency_rows(config)])
+
+
+def _leave_only(
+    config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]
+) -> None:
+    if unwanted := [item for item in items if not wanted(item)]:
+        config.hook.pytest_deselected(items=unwanted)
+        items[:] = [item for item in items if wanted(item)]
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -292,7 +292,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     rows = [row for item in session.items if of_latency(item) and (row := row_of(item))]
     if not rows or not latency_run(config).timed or config.option.collectonly or session.testsfailed:
         return
-    from tilecheck import environment, launch, precompile
+    from tilecheck import environment, gpus, launch, precompile
 
     capability = environment.machine().capability
     assert capability is not None
@@ -302,7 +302,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     capture = config.pluginmanager.get_plugin("capturemanager")
     with (
         capture.global_and_fixture_disabled() if capture else nullcontext(),
-        Progress("compiling", len(jobs), "kernel") as progress,
+        Progress("compiling", len(jobs), "kernel", at_once=gpus.cores()) as progress,
     ):
         # What does not compile fails in its own test.
         for job, _ in precompile.precompile(modules, jobs, selection(config).arch.name, target):

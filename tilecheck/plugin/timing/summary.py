@@ -20,7 +20,7 @@ COARSE = 0.04
 def pytest_report_header(config: pytest.Config) -> list[str]:
     run = latency_run(config)
     if run.compared and run.untimed is not None:
-        instead = "" if run.wanted else "; running the codegen gate instead (-m codegen)"
+        instead = "; running the rows of code instead, against stored facts" if run.code_instead else ""
         return [f"tilecheck latency: needs a GPU, nothing is timed ({run.untimed}){instead}"]
     if not run.timed:
         return []
