@@ -60,7 +60,8 @@ def _sources_remembered() -> Iterator[None]:
 @contextmanager
 def _made_code_unlogged() -> Iterator[None]:
     """Before it raises what happened, at the line of the author's source, TileLang logs the function that it
-    made of that source: fifty lines that nobody wrote."""
+    made of that source: fifty lines that nobody wrote.
+    """
     from tilelang.language.eager import builder
 
     def keep(record: logging.LogRecord) -> bool:

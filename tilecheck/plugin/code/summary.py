@@ -10,6 +10,7 @@ from tilecheck.codegen.changes import SEVERITIES
 from tilecheck.plugin.code.checking import CodeRecord
 from tilecheck.plugin.code.rows import code_rows
 from tilecheck.plugin.code.update import code_results
+from tilecheck.plugin.marks import excluded
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.selection import active
 from tilecheck.plugin.tables import aligned
@@ -28,10 +29,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _asks_for_code(config: pytest.Config) -> bool:
-    run, marks = latency_run(config), config.option.markexpr
-    instead_of_times = run.compared and run.untimed is not None and not run.wanted
-    named = re.search(r"(?<!not )\bcodegen\b", marks) is not None
-    return named or instead_of_times or option(config, "update-facts")
+    marks = config.option.markexpr
+    named = re.search(r"\bcodegen\b", marks) is not None and not excluded(marks, {"codegen"})
+    return named or latency_run(config).code_instead or option(config, "update-facts")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
