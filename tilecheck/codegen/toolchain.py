@@ -20,6 +20,7 @@ INSTALL = "pip install -e '.[codegen]'"
 """The command that installs the wheels, in tilecheck's checkout."""
 
 _PACKAGES = ("apache-tvm-ffi", "tilelang", "z3-solver")  # z3 decides what TileLang's analyser can prove
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "NVCC_CCBIN")
 _RELEASE = re.compile(r"\bV(\d+(\.\d+)+)")
 
 
@@ -71,6 +72,16 @@ def find_toolchain() -> Toolchain:
     return Toolchain(nvcc, ptxas, nvdisasm, origin, versions)
 
 
+def variables() -> dict[str, str]:
+    """The environment that the programs run in: what they, and the C++ compiler, need to start.
+
+    No other variable gets through, since what decides the code has to be in sight: nvcc takes options from
+    NVCC_APPEND_FLAGS and the variables of its profile (PTXAS_FLAGS, INCLUDES, ...), g++ headers from CPATH.
+    """
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return kept | {"LC_ALL": "C"}
+
+
 def _find_nvcc() -> tuple[Path, str]:
     places = {
         "wheels": _of_wheel("nvidia-cuda-nvcc", "nvcc"),
@@ -108,7 +119,9 @@ def _beside(nvcc: Path) -> Path | None:
 
 def _version_of(program: Path) -> str:
     try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+        told = subprocess.run(
+            [program, "--version"], env=variables(), capture_output=True, text=True, timeout=60, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise NoToolchain(f"{program} does not run: {error}; {INSTALL} brings one") from error
     found = _RELEASE.search(told.stdout)
