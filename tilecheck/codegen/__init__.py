@@ -6,6 +6,8 @@ compiling   nvcc and ptxas: from source to a cubin, with its registers and spill
 sass        counts of instructions in the disassembly
 facts       all of it as numbers
 artifacts   the above, kept on disk
+installed   marks of the files that have a say in it, for the keys of what is kept
+kept        a folder of entries by key
 batch       many rows, compiled side by side
 store       facts of last time, a file for each architecture; collection is of what is at hand
 changes     what differs between two of them, in words

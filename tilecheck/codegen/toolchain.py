@@ -46,6 +46,11 @@ class Toolchain:
         """Names and versions, sorted. Facts are compared one by one only where these are equal."""
         return dict(sorted(self.versions.items()))
 
+    @property
+    def versions_of_compilers(self) -> dict[str, str]:
+        """Without those of TileLang and what it decides with, sorted."""
+        return {name: version for name, version in self.fingerprint.items() if name not in _PACKAGES}
+
     def __str__(self) -> str:
         names = ("tilelang", "nvcc", "nvdisasm")
         return f"{', '.join(f'{name} {self.versions[name]}' for name in names)} ({self.origin})"
