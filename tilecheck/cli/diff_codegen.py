@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput
-from tilecheck.cli.output import Progress, note, show, stdout_kept
+from tilecheck.cli.output import Progress, note, note_trouble_of_cache, show, stdout_kept
 from tilecheck.cli.selecting import (
     add_jobs,
     add_root,
@@ -109,6 +109,7 @@ def _collections(
         raise BadInput(str(error)) from error
     old, new = read
     if old is None or new is None:
+        note_trouble_of_cache()
         project = project_of(arguments)
         specs = specs_of(project)
         given = old or new

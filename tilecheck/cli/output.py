@@ -44,6 +44,14 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def note_trouble_of_cache() -> None:
+    """Says, if so, that what is compiled cannot be kept."""
+    from tilecheck.codegen import cache_trouble
+
+    if trouble := cache_trouble():
+        note(f"tilecheck: {trouble}")
+
+
 @contextmanager
 def stdout_kept() -> Iterator[None]:
     """Within, what libraries and their compilers write to standard output goes to standard error instead."""

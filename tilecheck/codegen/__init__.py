@@ -14,7 +14,7 @@ changes     what differs between two of them, in words
 sharedmemory  what `legal` reckons against what TileLang lays out
 """
 
-from tilecheck.codegen.artifacts import Artifacts, artifacts_of, facts_of, kept_facts
+from tilecheck.codegen.artifacts import Artifacts, artifacts_of, cache_trouble, facts_of, kept_facts
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.lowering import CodegenError, Lowered, lower
 from tilecheck.codegen.toolchain import NoToolchain, Toolchain, find_toolchain
@@ -27,6 +27,7 @@ __all__ = [
     "NoToolchain",
     "Toolchain",
     "artifacts_of",
+    "cache_trouble",
     "facts_of",
     "find_toolchain",
     "kept_facts",

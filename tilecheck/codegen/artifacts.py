@@ -109,6 +109,12 @@ def cache_folder() -> Path:
     return Path(home, "tilecheck", "codegen")
 
 
+def cache_trouble() -> str:
+    """In one line, that what is compiled cannot be kept, and why; "": it can."""
+    trouble = Kept(cache_folder()).trouble()
+    return trouble and f"what is compiled is not kept: {trouble}"
+
+
 def key_of(program: "Program", toolchain: Toolchain) -> str:
     """A hash of all that decides what a program compiles to."""
     options = compiling.options_of(program.pass_configs)

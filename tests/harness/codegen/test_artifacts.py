@@ -1,7 +1,9 @@
 """The cache of artifacts, with a compiler that counts its calls, and once with the real one."""
 
 import dataclasses
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,7 @@ from tilecheck.codegen import (
 )
 from tilecheck.codegen import artifacts as module
 from tilecheck.codegen.artifacts import cache_folder, key_of
+from tilecheck.codegen.kept import Kept
 from tilecheck.program import Program, build_program
 from tilecheck.spec import Case, KernelSpec
 
@@ -299,6 +302,62 @@ def test_an_entry_of_another_form_is_not_read(compiled: list[str], monkeypatch: 
     monkeypatch.setattr(module, "_FORM", module._FORM + 1)
     artifacts_of(program(), toolchain())
     assert len(compiled) == 2
+
+
+def unusable(how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the cache's folder one that nothing can be written to, also for root, whom no mode stops."""
+    if how == "a file":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "file"))
+        (folder / "file").touch()
+    elif how == "no folder can be made":
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/1/nowhere")
+    else:
+
+        def refuses(*_: Any, **__: Any) -> Any:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        for name in ("mkdir", "touch", "unlink"):
+            monkeypatch.setattr(Path, name, refuses)
+        for name in ("utime", "mkdir"):
+            monkeypatch.setattr(os, name, refuses)
+        monkeypatch.setattr(kept, "replace", refuses)
+        monkeypatch.setattr(kept.FileLock, "acquire", refuses)
+        monkeypatch.setattr(kept.tempfile, "TemporaryFile", refuses)
+
+
+@pytest.mark.parametrize("how", ["a file", "no folder can be made", "read-only"])
+def test_without_a_usable_folder_it_compiles_each_time(
+    how: str, compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Kept(cache_folder()).trouble() == ""
+    unusable(how, tmp_path, monkeypatch)
+    trouble = Kept(cache_folder()).trouble()
+    assert trouble.startswith(f"{cache_folder()} cannot be written: ") and "\n" not in trouble
+    assert kept_facts(program(), toolchain()) is None
+    for count in (1, 2):
+        assert facts_of(program(), toolchain()).registers == 40
+        assert len(compiled) == count
+
+
+def test_a_read_only_folder_gives_what_it_has(
+    compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = facts_of(program(), toolchain())
+    unusable("read-only", tmp_path, monkeypatch)
+    assert facts_of(program(), toolchain()) == made
+    assert kept_facts(program(), toolchain()) == made
+    assert len(compiled) == 1
+
+
+def test_a_file_system_without_locks_is_used_all_the_same(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(_: Any) -> Any:
+        raise NotImplementedError("FileSystem does not appear to support flock")
+
+    monkeypatch.setattr(kept.FileLock, "acquire", refuses)
+    assert facts_of(program(), toolchain()) == facts_of(program(), toolchain())
+    assert len(compiled) == 1
 
 
 def test_a_failure_leaves_no_entry(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,6 +202,19 @@ def test_no_compiler_is_one_line(project: Path, capfd: Told, monkeypatch: pytest
     assert run(capfd, "facts") == (2, "", "tilecheck: no nvcc; pip install it\n")
 
 
+def test_folder_that_cannot_be_written_is_one_line_and_no_verdict(
+    compiler: Stand, capfd: Told, monkeypatch: pytest.MonkeyPatch, project: Path
+) -> None:
+    (project / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))
+    line = f"tilecheck: what is compiled is not kept: {project}/file/tilecheck/codegen cannot be written: "
+    code, out, err = run(capfd, "facts", "hopper")
+    assert (code, err.count(line)) == (0, 1) and "HGMMA 8" in out
+    before = printed(project / "before.json", {"tile-fp16": HOPPER})
+    code, _, err = run(capfd, "diff-codegen", before, "installed")
+    assert (code, err.count(line)) == (0, 1)
+
+
 def test_row_that_ends_its_process_fails_alone(compiler: Stand, capfd: Told) -> None:
     """Real processes: the spec's own function ends one, and refuses the others' schedule in words."""
     arguments = ("--case", "deadly-fp16", "tile-fp16", "tail-fp16", "--schedule", "stages=-1", "--jobs", "2")

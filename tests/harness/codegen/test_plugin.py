@@ -576,6 +576,16 @@ class TestLedger:
         result.stdout.fnmatch_lines("E*copy for any (n=1 float16), sm_100a, now compiles:")
 
 
+def test_run_that_can_keep_nothing_says_so_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.root / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project.root / "file"))
+    for run in (project.run_all, project.run_apart):
+        (line,) = lines_of(run("-k", "sm_80"), "what is compiled is not kept: ")
+        assert line.endswith("codegen cannot be written: Not a directory")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project.root))
+    assert lines_of(project.run_all("-k", "sm_80"), "is not kept") == []
+
+
 def test_without_specs_tests_say_so(project: Project) -> None:
     result = project.run_all("-o", "tilecheck_specs=")
     result.assert_outcomes(errors=3)
