@@ -6,6 +6,7 @@ toolkit a machine has beside them.
 
 import functools
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,15 @@ INSTALL = "pip install -e '.[codegen]'"
 """The command that installs the wheels, in tilecheck's checkout."""
 
 _PACKAGES = ("apache-tvm-ffi", "tilelang", "z3-solver")  # z3 decides what TileLang's analyser can prove
+_PARTS = {
+    "nvvm": ("nvidia-nvvm", "libnvvm"),  # cicc, which makes PTX of C++, and libdevice
+    "cccl": ("nvidia-cuda-cccl", "cuda_cccl"),
+    "crt": ("nvidia-cuda-crt", "cuda_crt"),
+}
+"""What nvcc works with and has versions of its own: its wheel, and its name in a toolkit's version.json. (The
+runtime's headers are torch's need as well, and no toolchain is another for them.)
+"""
+
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "NVCC_CCBIN")
 _RELEASE = re.compile(r"\bV(\d+(\.\d+)+)")
 
@@ -32,7 +42,7 @@ class NoToolchain(RuntimeError):
 class Toolchain:
     """nvcc, ptxas, nvdisasm: the programs.
     origin: "wheels", "CUDA_HOME" or "path": where nvcc and ptxas are from.
-    versions: of TileLang, of what it decides with, and of the three programs.
+    versions: of TileLang, of what it decides with, of the three programs, and of what nvcc works with.
     """
 
     nvcc: Path
@@ -74,6 +84,7 @@ def find_toolchain() -> Toolchain:
     versions = {package: version(package) or "none" for package in _PACKAGES}
     for program in (nvcc, ptxas, nvdisasm):
         versions[program.name] = _version_of(program)
+    versions |= _versions_of_parts(nvcc, origin)
     return Toolchain(nvcc, ptxas, nvdisasm, origin, versions)
 
 
@@ -85,6 +96,18 @@ def variables() -> dict[str, str]:
     """
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return kept | {"LC_ALL": "C"}
+
+
+def _versions_of_parts(nvcc: Path, origin: str) -> dict[str, str]:
+    """Versions of `_PARTS`; before CUDA 13, what has none of its own belongs to nvcc."""
+    if origin == "wheels":
+        return {part: version(package) or "none" for part, (package, _) in _PARTS.items()}
+    try:
+        content = json.loads((nvcc.parent.parent / "version.json").read_text())
+        own = {name: str(each["version"]) for name, each in content.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        own = {}
+    return {part: own.get(name) or own.get("cuda_nvcc", "unknown") for part, (_, name) in _PARTS.items()}
 
 
 def _find_nvcc() -> tuple[Path, str]:
