@@ -548,6 +548,24 @@ class TestLedger:
             "E*tensor-cores: known to be missing, and never promised; there are no-sp*"
         )
 
+    def test_entry_that_fits_no_row_is_named_once_by_a_run_that_collects_all(self, project: Project) -> None:
+        project.ledger("matmul-*-sm_90", "copy-any-sm_100a", "copy-[ab]ny-*")
+        message = "known.toml: entry 1 ('matmul-*-sm_90') fits no row of code: mend its pattern, or remove it"
+        for result in (project.run_all("-k", "nothing"), project.run_apart("-m", "codegen")):
+            assert lines_of(result, "known.toml: ")[:1] == [message]
+            assert len(lines_of(result, "known.toml: entry 1")) == 1
+        assert not lines_of(project.run_all("tests"), "fits no row"), "it may stand for one of another folder"
+        assert not lines_of(project.run_all("--ignore", "other"), "fits no row")
+
+    def test_landmark_that_none_of_its_rows_promises_is_named_without_a_look_at_code(
+        self, project: Project
+    ) -> None:
+        project.ledger("copy-*", "matmul-*")
+        result = project.run("-m", "not codegen")
+        (line,) = lines_of(result, "known.toml: ")
+        assert line.startswith("known.toml: entry 1 ('copy-*'): its rows promise no 'tensor-cores'; their ")
+        assert line.endswith("landmarks: no-local-memory, no-spills, registers, shared-memory")
+
     def test_entry_of_another_version_of_tilelang_does_not_count(self, project: Project) -> None:
         project.ledger("matmul-*-sm_90a")
         project.compiler({**VERSIONS, "tilelang": "0.1.16"})
