@@ -80,6 +80,8 @@ def test_module_and_console_script_are_one() -> None:
         (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
         (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
         (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
+        (["diff-codegen"], "tilecheck diff-codegen: the following arguments are required: A, B; see"),
+        (["diff-codegen", "0.1.15"], "tilecheck diff-codegen: the following arguments are required: B; see"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],
 )

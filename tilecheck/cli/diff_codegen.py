@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.codegen.report import compared, report
 
     sides = (_side(arguments.a), _side(arguments.b))
+    _check_two(*sides)
     with stdout_kept():
         old, new = _collections(arguments, sides)
     found = compared(old, new)
@@ -93,6 +94,14 @@ def _side(text: str) -> _Side:
     except InvalidVersion:
         raise BadInput(f"{text!r} is neither a file, nor a folder, nor a version of TileLang") from None
     return _Side(f"TileLang {text}", None, text)
+
+
+def _check_two(old: _Side, new: _Side) -> None:
+    """BadInput where both are the same: there is nothing to compile twice for."""
+    from packaging.version import Version
+
+    if old.file is None and new.file is None and Version(old.version) == Version(new.version):
+        raise BadInput(f"A and B are both {old.text}: name two versions, or a file of facts")
 
 
 def _collections(
