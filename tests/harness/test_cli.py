@@ -120,6 +120,29 @@ def test_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
 # Names
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        *((command, "--help") for command in ("facts", "doctor", "nightly")),
+        ("source", "vector-add", "--traced"),
+        ("explain", "vector-add"),
+        ("doctor", "--json"),
+        ("diff-codegen", "baselines/codegen", "baselines/codegen/sm_80.json"),
+    ],
+    ids=" ".join,
+)
+def test_full_disk_is_one_line(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        ran = tilecheck(*arguments, stdout=full.fileno())
+    assert ran.returncode == 2
+    line = "standard output cannot be written: No space left on device\n"
+    assert ran.stderr.splitlines(keepends=True)[-1] == f"tilecheck: {line}"
+    assert "Traceback" not in ran.stderr
+
+
 def test_suggestions() -> None:
     assert did_you_mean("matmull", ["matmul", "softmax"]) == "; did you mean matmul?"
     assert did_you_mean("bias", ["matmul_with_bias_and_more", "softmax"]).startswith(
