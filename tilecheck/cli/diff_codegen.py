@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 exit codes:
   0  nothing gets worse
-  1  something does: lost tensor cores or copies, spills, more shared memory, or it compiles no more
+  1  something does: lost tensor cores, copies or pipeline, spills, more shared memory, or it compiles no more
   2  nothing could be compared; one line on standard error says why
 """
 
