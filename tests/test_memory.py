@@ -9,7 +9,7 @@ import torch
 from kernels import flash_attention, matmul_bias_gelu, softmax, vector_add
 from tilecheck.device import Device
 from tilecheck.inputs import draw_inputs, torch_dtype
-from tilecheck.launch import compile_program, compile_target
+from tilecheck.launch import Cuda, compile_program
 from tilecheck.plugin import Checker, skip_lacking
 from tilecheck.program import Program, build_program
 from tilecheck.spec import Case
@@ -47,13 +47,14 @@ def footprint(program: Program, device: Device) -> Footprint:
 
 def test_attention_needs_memory_in_proportion_to_its_length(checker: Checker) -> None:
     dims = {"batch": 1, "heads": 4, "kv_heads": 4, "head_dim": 64}
-    target = compile_target(*torch.cuda.get_device_capability())
+    assert isinstance(checker.device, Cuda)
     programs = {}
     for length in (1024, 2048, 4096, 8192):
-        dims |= {"q_len": length, "k_len": length}
-        case = Case("long", dims, "float16", {"causal": False}, why="memory")
+        case = Case(
+            "long", {**dims, "q_len": length, "k_len": length}, "float16", {"causal": False}, why="memory"
+        )
         programs[length] = build_program(flash_attention.SPEC, case, checker.device.arch)
-        compile_program(programs[length], target)
+        compile_program(programs[length], checker.device.target)
     with checker.alone():  # others take of what is free, too
         found = {length: footprint(program, checker.device) for length, program in programs.items()}
     for length, of_half in ((2048, 1024), (4096, 2048), (8192, 4096)):

@@ -21,7 +21,7 @@ def _marks(row: KernelCase) -> tuple[pytest.MarkDecorator, ...]:
 
 @pytest.mark.parametrize("bug", [pytest.param(row, id=row.id, marks=_marks(row)) for row in ROWS])
 def test_reported_kind(bug: KernelCase, checker: Checker) -> None:
-    checker.conformance(bug, modules=["public_bugs"], recorded=False)
+    checker.conformance(bug, modules=["public_bugs"])
 
 
 def test_accumulator_never_cleared_is_found_on_the_cpu() -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.correctness
 
 @pytest.mark.parametrize("spec", [FIXED, ATOMIC], ids=lambda spec: spec.name)
 def test_output(spec: KernelSpec, checker: Checker) -> None:
-    checker.conformance(KernelCase(spec, spec.cases[0]), modules=["split_sums"], recorded=False)
+    checker.conformance(KernelCase(spec, spec.cases[0]), modules=["split_sums"])
 
 
 @pytest.mark.gpu

@@ -1,7 +1,7 @@
 """Launches of kernels in a process of its own, for tools that watch a process: checkers and profilers.
 
-`run_under` starts `TOOL ... python -m tilecheck.single TASK`, which compiles, draws inputs, launches each
-kernel once and says so.
+`run_under` starts `TOOL ... python -m tilecheck.single TASK`, which compiles, draws inputs, waits until it is
+told to go on, launches each kernel once and says so.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -54,12 +54,10 @@ class Single:
 
 @dataclass(frozen=True)
 class Task:
-    """What the process does.  turns: a folder where it says that all is ready, and waits until it may go on;
-    None: it goes on at once.
-    """
+    """What the process does.  folder: where it says that all is ready, and is told to go on."""
 
     singles: tuple[Single, ...]
-    turns: Path | None = None
+    folder: Path
 
 
 def find_tool(name: str) -> str | None:
@@ -73,12 +71,12 @@ def run_under(
     singles: Sequence[Single],
     seconds: float,
     environment: Mapping[str, str] | None = None,
-    alone: Callable[[], AbstractContextManager[Any]] | None = None,
+    alone: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> tuple[int, str]:
     """Exit code and output of `tool`, a command with its options, over the launches.
 
-    environment: what is set besides.  alone: what to hold while the kernels run, and no longer than that: to
-    compile them takes far more time.
+    seconds: that it may take; to wait for `alone` is none of them.  environment: what is set besides.
+    alone: what to hold while the kernels run, and no longer than that: to compile them takes far more time.
     Raises ToolError where it takes longer than it may.
     """
     variables = {
@@ -86,9 +84,10 @@ def run_under(
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         **(environment or {}),
     }
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
-        task = Path(folder) / "task.pickle"
-        task.write_bytes(pickle.dumps(Task(tuple(singles), Path(folder) if alone else None)))
+    with tempfile.TemporaryDirectory() as made, tempfile.TemporaryFile() as output:
+        folder = Path(made)
+        task = folder / "task.pickle"
+        task.write_bytes(pickle.dumps(Task(tuple(singles), folder)))
         child = subprocess.Popen(
             [*tool, sys.executable, "-m", "tilecheck.single", str(task)],
             stdin=subprocess.DEVNULL,
@@ -98,13 +97,11 @@ def run_under(
             start_new_session=True,
         )
         try:
-            if alone:
-                _wait_until(lambda: (Path(folder) / _READY).exists() or child.poll() is not None, seconds)
-                with alone():
-                    (Path(folder) / _GO).touch()
-                    code = child.wait(seconds)
-            else:
-                code = child.wait(seconds)
+            ready = folder / _READY
+            left = _wait_until(lambda: ready.exists() or child.poll() is not None, seconds)
+            with alone():
+                (folder / _GO).touch()
+                code = child.wait(left)
         except (subprocess.TimeoutExpired, TimeoutError):
             raise ToolError(f"{Path(tool[0]).name} took longer than {seconds:g} s") from None
         finally:
@@ -116,15 +113,17 @@ def run_under(
 
 
 _READY, _GO = "ready", "go"
-_LONGEST_TURN = 600.0  # seconds; whoever was to say "go" is dead by then
+_LONGEST_WAIT = 600.0  # seconds; whoever was to say "go" is dead by then
 
 
-def _wait_until(done: Callable[[], bool], seconds: float) -> None:
+def _wait_until(done: Callable[[], bool], seconds: float) -> float:
+    """The seconds that are left then; raises TimeoutError where there are none."""
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:
             raise TimeoutError
         time.sleep(0.02)
+    return end - time.monotonic()
 
 
 def main(source: IO[bytes]) -> None:
@@ -134,9 +133,8 @@ def main(source: IO[bytes]) -> None:
     task: Task = pickle.load(source)
     device = Cuda()
     launches = [_prepared(single, device) for single in task.singles]
-    if task.turns is not None:
-        (task.turns / _READY).touch()
-        _wait_until((task.turns / _GO).exists, _LONGEST_TURN)
+    (task.folder / _READY).touch()
+    _wait_until((task.folder / _GO).exists, _LONGEST_WAIT)
     for launch in launches:
         sys.stdout.write(f"{LAUNCHED} {launch()}\n")
 

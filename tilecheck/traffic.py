@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ def traffic(
     *,
     seed: int = 0,
     executable: str | None = None,
-    alone: Callable[[], AbstractContextManager[Any]] | None = None,
+    alone: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> list[Traffic]:
     """The DRAM traffic of one launch of each of `programs` that starts with empty caches.
 

@@ -57,12 +57,12 @@ class Checker:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self.device.describe()}>"
 
-    def conformance(self, row: KernelCase, *, modules: Sequence[str] = (), recorded: bool = True) -> None:
+    def conformance(self, row: KernelCase, *, modules: Sequence[str] = ()) -> None:
         """The kernel's outputs are those of its reference, within the bound, and it touches nothing else.
 
         A kernel that is known to hang or die (`tilecheck.ledger`) runs in a process of its own on a GPU.
-        modules: that hold the row's spec, if it is none of the ini option `tilecheck_specs`.
-        recorded: whether the row counts in the run's summary.
+        modules: that hold the row's spec, if it is none of the ini option `tilecheck_specs`; it does not
+        count in the run's summary then.
         """
         __tracebackhide__ = True
         from tilecheck.conformance import Mismatch, check
@@ -78,7 +78,7 @@ class Checker:
             outcome = mismatch.outcome
             raise
         finally:
-            if recorded and outcome is not None:
+            if outcome is not None and not modules:
                 self._record(row, outcome)
 
     def _isolated(self, row: KernelCase, modules: tuple[str, ...]) -> None:

@@ -86,8 +86,9 @@ class _Turns:
 
 @contextmanager
 def alone(item: pytest.Item) -> Iterator[None]:
-    """While held, the other workers on the GPU of a running test hold still. To wait for them is no part of
-    the test's time.
+    """While held, the other workers on the GPU of a running test hold still.
+
+    To wait for them is no part of the test's time, which begins anew here, and once more at the end.
     """
     if not _on_gpu(item):
         yield
@@ -96,6 +97,8 @@ def alone(item: pytest.Item) -> Iterator[None]:
     with _turns(item.config).alone():
         restart(item)
         yield
+        pause(item)  # another test may want to be alone before this one has its own turn back
+    restart(item)
 
 
 def _turns(config: pytest.Config) -> _Turns:

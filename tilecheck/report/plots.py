@@ -218,11 +218,11 @@ def levels_plot(levels: Mapping[str, Sequence[float | None]], days: Sequence[str
     levels: by kernel, one a night; None where it was not timed.  days: of the nights.
     """
     columns = min(len(levels), 2)
-    lines = math.ceil(len(levels) / columns)
+    rows = math.ceil(len(levels) / columns)
     known = [level * 100 for each in levels.values() for level in each if level is not None]
-    with _figure(0.5 + 1.0 * lines) as (figure, done):
+    with _figure(0.5 + 1.0 * rows) as (figure, done):
         figure.get_layout_engine().set(wspace=0.06)
-        all_axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        all_axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
         for axes in all_axes[len(levels) :]:
             axes.set_visible(False)
         for axes, (kernel, found) in zip(all_axes, levels.items(), strict=False):

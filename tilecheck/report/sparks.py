@@ -19,9 +19,9 @@ def across(count: int) -> list[int]:
 
 def heights(values: Iterable[float | None], low: float, high: float) -> list[int | None]:
     """Where values stand, `high` at the top; what lies outside stands at the edge."""
+    unit = (high - low) / HEIGHT
     return [
-        None if value is None or math.isnan(value) else round((high - min(max(value, low), high)) / span)
-        for span in [(high - low) / HEIGHT]
+        None if value is None or math.isnan(value) else round((high - min(max(value, low), high)) / unit)
         for value in values
     ]
 

@@ -4,7 +4,7 @@ newest TileLang gave. Pure.
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -39,10 +39,10 @@ _STATES: Mapping[str, State] = {
     "refused": "not run",
     "skipped": "not run",
 }
-"""How a stage's state looks."""
 
 
 def looks(state: str) -> State:
+    """How a stage's state looks; one that this version does not know, as unfinished."""
     return _STATES.get(state, "incomplete")
 
 
@@ -111,7 +111,7 @@ class Picture:
 class RowView:
     """A latency row.  time: the last that it has.  date: of that.  nights: that have it, taken alike.
     change: of the last from the stored time.  low, high: of all nights', from the same, or from their median.
-    drift: None: none.  whose: the drift in words.
+    drift: None: none.  drift_line: that in words, and whether the kernel or the machine drifts.
     """
 
     row: str
@@ -123,7 +123,7 @@ class RowView:
     high: float
     picture: Picture
     drift: Drift | None = None
-    whose: str = ""
+    drift_line: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Trend:
     """The nights of a GPU model.
 
     nights: the newest first.  older: how many are not shown.  levels: the times of each kernel's rows against
-    its first nights', in the middle, by night.  windows: nights that the search for drift had to look at.
+    its first nights', in the middle, by night.  timed: how many nights have times, and may show a drift.
     """
 
     gpu: str
@@ -174,7 +174,7 @@ class Trend:
     stages: tuple[StageView, ...]
     rows: tuple[RowView, ...]
     levels: Mapping[str, tuple[float | None, ...]]
-    windows: int
+    timed: int
     kernels: tuple[KernelTrend, ...]
     upgrades: tuple[UpgradeView, ...]
     told: tuple[str, ...]
@@ -189,7 +189,7 @@ class Trend:
 def trend(gpu: str, past: Past) -> Trend:
     """The nights of one GPU model, as the page shows them."""
     kept = past.nights[-MOST:]
-    rows, windows = _rows(kept)
+    rows, timed = _rows(kept)
     drifting = sum(row.drift is not None for row in rows)
     state, words = _headline(kept, drifting)
     told = past.told[:_TOLD]
@@ -204,7 +204,7 @@ def trend(gpu: str, past: Past) -> Trend:
         stages=tuple(_stages(kept)),
         rows=tuple(rows),
         levels=_levels(kept),
-        windows=windows,
+        timed=timed,
         kernels=tuple(_kernels(kept)),
         upgrades=tuple(_upgrades(kept)),
         told=told,
@@ -220,12 +220,15 @@ def _headline(nights: Sequence[Night], drifting: int) -> tuple[State, str]:
         if (night.exit_code == 0) != (last == 0):
             break
         on_end += 1
-    told = "green" if last == 0 else "interrupted" if last == INTERRUPTED else "red"
-    first = f"{told[:1].upper()}{told[1:]}" + (f" for {on_end} nights" if on_end > 1 else "")
+    words = "Green" if last == 0 else "Interrupted" if last == INTERRUPTED else "Red"
+    if on_end > 1:
+        words += f" for {on_end} nights"
     if last not in (0, INTERRUPTED):
-        first += f": {in_words(last)}"
-    slow = f", {drifting} {'row drifts' if drifting == 1 else 'rows drift'}" if drifting else ""
-    return _state_of(last) if last or not drifting else "incomplete", first + slow
+        words += f": {in_words(last)}"
+    if drifting:
+        words += f", {drifting} {'row drifts' if drifting == 1 else 'rows drift'}"
+    # A night that is green while rows drift is not all well, nor did anything fail.
+    return "incomplete" if last == 0 and drifting else _state_of(last), words
 
 
 def _state_of(code: int) -> State:
@@ -235,25 +238,25 @@ def _state_of(code: int) -> State:
 # Nights and stages
 
 
-def _nights(nights: Sequence[Night]) -> Iterable[NightView]:
-    before: tuple[str, ...] = ()
+def _nights(nights: Sequence[Night]) -> Iterator[NightView]:
+    before: dict[str, str] = {}
     for night in nights:
-        now = (
-            night.commit,
-            *(night.toolchain.get(name, "") for name in ("tilelang", "driver")),
-        )
-        pairs = zip(("commit", "tilelang", "driver"), before, now, strict=True) if before else ()
+        now = {
+            "commit": night.commit,
+            "tilelang": night.toolchain.get("tilelang", ""),
+            "driver": night.toolchain.get("driver", ""),
+        }
         yield NightView(
             night=night,
             state=_state_of(night.exit_code),
             words=in_words(night.exit_code),
             seconds=sum(night.seconds.values()) if night.seconds else None,
-            new=frozenset(name for name, old, new in pairs if old != new),
+            new=frozenset(name for name, old in before.items() if now[name] != old),
         )
         before = now
 
 
-def _stages(nights: Sequence[Night]) -> Iterable[StageView]:
+def _stages(nights: Sequence[Night]) -> Iterator[StageView]:
     there = {name for night in nights for name in night.stages}
     for name in (*(each for each in LIMITS if each in there), *sorted(there - LIMITS.keys())):
         states = [night.stages.get(name, "") for night in nights]
@@ -295,7 +298,7 @@ def _rows(nights: Sequence[Night]) -> tuple[list[RowView], int]:
     return sorted(views, key=lambda view: (view.drift is None, view.time.verdict in ("same", ""))), len(timed)
 
 
-def _row(name: str, nights: Sequence[Night], drift: Drift | None, line: str) -> RowView:
+def _row(name: str, nights: Sequence[Night], drift: Drift | None, drift_line: str) -> RowView:
     times = _alike([night.times.get(name) for night in nights])
     there = [(night, time) for night, time in zip(nights, times, strict=True) if time]
     last_night, last = there[-1]
@@ -311,7 +314,7 @@ def _row(name: str, nights: Sequence[Night], drift: Drift | None, line: str) -> 
         high=max(medians) / about - 1,
         picture=_picture_of_row(times, about, drift.nights if drift else 0),
         drift=drift,
-        whose=line,
+        drift_line=drift_line,
     )
 
 
@@ -323,15 +326,9 @@ def _alike(times: Sequence[Time | None]) -> list[Time | None]:
 
 def _picture_of_row(times: Sequence[Time | None], about: float, drifting: int) -> Picture:
     values = [math.log(time.median / about) if time else None for time in times]
-    stored = [math.log(time.old / about) if time and time.old and time.old > 0 else None for time in times]
-    ends = [
-        None if middle is None or not time or not time.band else (middle - time.band, middle + time.band)
-        for middle, time in zip(stored, times, strict=True)
-    ]
-    reached = [
-        *(value for value in values if value is not None),
-        *(end for pair in ends if pair for end in pair),
-    ]
+    stored = [math.log(time.old / about) if time and time.old else None for time in times]
+    lower, upper = ([_edge(time, about, side) for time in times] for side in (-1, 1))
+    reached = [value for value in (*values, *lower, *upper) if value is not None]
     high = min(max(*reached, _NARROW) * 1.1, _HIGH)
     low = max(min(*reached, -_NARROW) * 1.1, _LOW)
     xs, ys = sparks.across(len(times)), sparks.heights(values, low, high)
@@ -340,11 +337,7 @@ def _picture_of_row(times: Sequence[Time | None], about: float, drifting: int) -
     return Picture(
         line=sparks.line(xs, ys),
         last=sparks.dots([points[-1][:2]]),
-        band=sparks.area(
-            xs,
-            sparks.heights((pair[0] if pair else None for pair in ends), low, high),
-            sparks.heights((pair[1] if pair else None for pair in ends), low, high),
-        ),
+        band=sparks.area(xs, sparks.heights(lower, low, high), sparks.heights(upper, low, high)),
         base=sparks.line(xs, sparks.heights(stored, low, high)),
         drift=sparks.line([x for x, *_ in window], [y for _, y, _ in window]),
         marks={
@@ -353,6 +346,11 @@ def _picture_of_row(times: Sequence[Time | None], about: float, drifting: int) -
             if any(time.verdict == verdict for *_, time in points)
         },
     )
+
+
+def _edge(time: Time | None, about: float, side: int) -> float | None:
+    """Of the band about the stored time, the lower one if `side` is -1."""
+    return math.log(time.old / about) + side * time.band if time and time.old and time.band else None
 
 
 def _levels(nights: Sequence[Night]) -> dict[str, tuple[float | None, ...]]:
@@ -377,7 +375,7 @@ def _levels(nights: Sequence[Night]) -> dict[str, tuple[float | None, ...]]:
 # Correctness
 
 
-def _kernels(nights: Sequence[Night]) -> Iterable[KernelTrend]:
+def _kernels(nights: Sequence[Night]) -> Iterator[KernelTrend]:
     for name in dict.fromkeys(name for night in reversed(nights) for name in night.kernels):
         found = [(night, night.kernels[name]) for night in nights if name in night.kernels]
         bad = [night for night, checked in found if checked.failed]
@@ -430,7 +428,7 @@ def _upgrades(nights: Sequence[Night]) -> list[UpgradeView]:
 
 def no_drift(found: Trend) -> str:
     """Where no row drifts: what that is worth."""
-    if found.windows < FEWEST:
-        there = f"{found.windows} {'is' if found.windows == 1 else 'are'} on record"
+    if found.timed < FEWEST:
+        there = f"{found.timed} {'is' if found.timed == 1 else 'are'} on record"
         return f"Slow drift is looked for from {FEWEST} nights on; {there}."
-    return f"No slow drift in {found.windows} nights (a false alarm once in {1 / FALSE_ALARMS:g} nights)."
+    return f"No slow drift in {found.timed} nights (a false alarm once in {1 / FALSE_ALARMS:g} nights)."

@@ -15,7 +15,11 @@ _WORST: tuple[State, ...] = ("failed", "crashed", "incomplete", "not run", "pass
 
 @dataclass(frozen=True)
 class ModelPart:
-    """What the page shows of a GPU model.  parts: what there is of it, by the end of its anchor."""
+    """What the page shows of a GPU model.
+
+    anchor: of all of it.  parts: titles of the sections that there are, by what their anchors end with.
+    levels: the plot of all kernels' times; None where there is nothing to plot.
+    """
 
     trend: Trend
     anchor: str
@@ -49,7 +53,7 @@ def trend_page(pasts: Mapping[str, Past], project: str = "", beside: bool = Fals
 
 
 def _part(number: int, found: Trend) -> ModelPart:
-    there = {
+    sections = {
         "unread": ("Not read", found.told),
         "stages": ("Stages", found.stages),
         "times": ("Times", found.rows),
@@ -60,7 +64,7 @@ def _part(number: int, found: Trend) -> ModelPart:
     return ModelPart(
         trend=found,
         anchor=f"gpu-{number}",
-        parts={part: title for part, (title, any_) in there.items() if any_},
+        parts={part: title for part, (title, shown) in sections.items() if shown},
         levels=_levels(found),
     )
 

@@ -90,7 +90,7 @@ def test_drifting_row_comes_first_and_says_whose_it_is(month: list[Night]) -> No
     first, *others = found.rows
     assert first.row == "softmax-size2-fp16" and first.drift is not None
     assert first.drift.total == pytest.approx(0.04, abs=0.01)
-    assert first.whose.endswith("it is the kernel")
+    assert first.drift_line.endswith("it is the kernel")
     assert [row.drift for row in others] == [None] * 11
     assert first.picture.drift and not others[0].picture.drift
     assert found.words == "Green for 5 nights, 1 row drifts" and found.state == "incomplete"

@@ -20,7 +20,9 @@ class SampleClock:
         return shown
 
     def player(self, samples: Iterable[float]) -> Callable[[], None]:
-        """A target that takes these times, in seconds, one a call; none in a call beyond, of a profiler."""
+        """A target that takes these times, in seconds, one a call, and no time in any call after these: of
+        pytest-benchmark's profiler.
+        """
         left = iter(samples)
 
         def play() -> None:
