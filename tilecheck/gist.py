@@ -6,7 +6,7 @@ _SAYS_NOTHING = re.compile(r"(compilation )?errors?\W*", re.IGNORECASE)
 _TELLING = re.compile(r"\berror\b|\bfatal\b|Check failed|Error:", re.IGNORECASE)
 
 
-def gist(error: Exception) -> str:
+def gist(error: BaseException) -> str:
     """Type and telling line of an exception; compilers put sources and stacks around it."""
     return f"{type(error).__name__}: {telling_line(str(error))}"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tilecheck.gist import gist, telling_line
 from tilecheck.gpus import cores
 from tilecheck.processes import side_by_side
 
@@ -38,7 +39,7 @@ def precompile(
     compile_one = partial(_compile, tuple(modules), arch, dict(target))
     for job, future in side_by_side(compile_one, jobs, processes or cores()):
         error = future.exception()
-        yield job, future.result() if error is None else f"{type(error).__name__}: {error}"
+        yield job, future.result() if error is None else gist(error)
 
 
 def _compile(modules: tuple[str, ...], arch: str, target: dict[str, str], job: Job) -> str | None:
@@ -52,5 +53,5 @@ def _compile(modules: tuple[str, ...], arch: str, target: dict[str, str], job: J
         program = build_program(spec, spec.case(job.case), ARCHES[arch])
         launch.compile_program(program, target)
     except (launch.CompileError, ValueError) as error:
-        return (str(error).splitlines() or [type(error).__name__])[0]
+        return telling_line(str(error))
     return None

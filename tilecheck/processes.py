@@ -47,9 +47,9 @@ def _in_pool(work: Callable[[T], R], pieces: Sequence[T], processes: int) -> Ite
                 running[pool.submit(work, piece)] = piece
         for future in as_completed(running):
             yield running[future], future
-        pool.shutdown()
+        pool.shutdown()  # waits for the processes
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # where nobody asks for the rest
 
 
 def _start() -> None:

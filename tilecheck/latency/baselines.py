@@ -143,7 +143,9 @@ def toolchain_changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def model_folder(gpu: str) -> str:
-    """The name of a GPU model's folder: "NVIDIA H200" becomes "nvidia-h200"."""
+    """The name of a GPU model's folder: "NVIDIA H200" becomes "nvidia-h200"; where no letter of it is left, a
+    hash.
+    """
     name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
     return name or f"gpu-{hashlib.sha256(gpu.encode()).hexdigest()[:8]}"
 
@@ -386,7 +388,7 @@ def _need_statistics(stats: "_Part") -> None:
     """
     for name in ("min", "max", "mean", "median"):
         stats.number(name)
-    for name in sorted(stats.content.keys() - {"data", "outliers"} | {"stddev", "iqr"}):
+    for name in sorted((stats.content.keys() - {"data", "outliers"}) | {"stddev", "iqr"}):
         stats.number(name, zero=True)
     stats.whole("iterations")
     stats.text("outliers")

@@ -1,7 +1,7 @@
 """Repeats whole latency runs, each in a process of its own, and says how much a row differs between them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, shown, toolchain_changes
@@ -38,15 +38,13 @@ def repeat(runs: int, folder: Path, runner: Runner) -> Iterator[Run]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for _ in range(runs):
-        unfinished = folder / UNFINISHED
+        unfinished, path = folder / UNFINISHED, _next(folder)
         unfinished.unlink(missing_ok=True)
-        code = runner(unfinished)
-        path = _next(folder)
-        if code != 0:
+        if code := runner(unfinished):
             raise BaselineError(f"{shown(path)}: the run failed, exit code {code}")
-        read_run(unfinished)
+        run = read_run(unfinished)
         unfinished.replace(path)
-        yield read_run(path)
+        yield replace(run, path=path)
 
 
 def kept_runs(folder: Path) -> list[Run]:

@@ -100,7 +100,7 @@ def _too_few(runs: Sequence[Run], guards: Guards) -> Iterator[str]:
         yield f"{len(runs)} of at least {guards.runs} runs: the noise of a row is what differs between runs"
     for i, run in enumerate(runs):
         if not run.taken:
-            yield f"{shown(run.path)}: says not when it was taken, so it may be the same run as another"
+            yield f"{shown(run.path)}: does not say when it was taken, and may be the same run as another"
         for other in runs[:i]:
             if run.path.resolve() == other.path.resolve() or (run.taken and run.taken == other.taken):
                 yield f"{shown(run.path)} is the same run as {shown(other.path)}"

@@ -1,7 +1,7 @@
-"""Which tests `-m` leaves out, known before their rows are made: the grids of all kernels take seconds."""
+"""What an expression after `-m` selects, known before pytest asks each test."""
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -10,7 +10,9 @@ OURS = frozenset(("correctness", "codegen", "latency", "autotune", "sanitizer", 
 
 
 def left_out(metafunc: pytest.Metafunc) -> bool:
-    """Whether `-m` is sure to leave out each test that this function gives rows to."""
+    """Whether `-m` is sure to leave out each test that this function gives rows to: those of the grids of all
+    kernels take seconds to make.
+    """
     return excluded(
         metafunc.config.option.markexpr, {mark.name for mark in metafunc.definition.iter_markers()}
     )
@@ -22,17 +24,30 @@ def excluded(expression: str, marks: Collection[str]) -> bool:
     False where it says anything but `OURS`, "and", "or" and "not".
     """
 
-    def value(node: ast.AST) -> bool:
+    def known(part: ast.expr) -> bool:
+        if isinstance(part, ast.Name) and part.id in OURS:
+            return part.id in marks
+        raise SyntaxError
+
+    try:
+        return not evaluated(expression, known)
+    except SyntaxError:
+        return False
+
+
+def evaluated(expression: str, holds: Callable[[ast.expr], bool]) -> bool:
+    """What an expression as `-m` takes it comes to.
+
+    holds: whether a part of it that is no "and", "or" or "not" is true.
+    Raises SyntaxError, also for most of what pytest refuses.
+    """
+
+    def value(node: ast.expr) -> bool:
         if isinstance(node, ast.BoolOp):
             values = [value(part) for part in node.values]
             return all(values) if isinstance(node.op, ast.And) else any(values)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return not value(node.operand)
-        if isinstance(node, ast.Name) and node.id in OURS:
-            return node.id in marks
-        raise SyntaxError
+        return holds(node)
 
-    try:
-        return not value(ast.parse(expression.strip(), mode="eval").body)
-    except SyntaxError:
-        return False
+    return value(ast.parse(expression.strip(), mode="eval").body)

@@ -2,8 +2,8 @@
 
 A test that runs out of memory runs once more, alone: the workers on the same GPU hold still for so long. Each
 holds a lock while it tests; the one that runs alone takes those of all, behind a lock that every test passes
-first, so that it need not wait until all are idle by chance. The same is for tests that are marked `alone`,
-and for the part of a test that `alone` is about.
+first, so that it need not wait until all are idle by chance. So do tests that are marked `alone`, and others
+for as long as they are within `alone`.
 """
 
 import gc

@@ -306,7 +306,7 @@ class TestPromotion:
                 {"vendor": 50e-6},
                 "matmul-square: over cublas, its runs differ by 80.0 %; no slowdown would show",
             ),
-            ({"datetime": ""}, "run3.json: says not when it was taken"),
+            ({"datetime": ""}, "run3.json: does not say when it was taken"),
             ({"rows": {"matmul:square": 1e-4}}, "run3.json: without row-softmax-wide-fp16"),
             ({"rows": {**ROWS, "old:row": 1e-4}}, "run3.json: with rows that no kernel has: old-row"),
             ({"rows": {**ROWS, "matmul:square": 1.06e-4}}, "matmul-square: 100 us to 106 us; the runs may"),

@@ -27,6 +27,7 @@ from tilecheck.latency.baselines import (
 )
 from tilecheck.latency.gate import Mode
 from tilecheck.plugin.code.rows import baselines
+from tilecheck.plugin.marks import evaluated
 from tilecheck.plugin.options import option
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active, selection
@@ -151,16 +152,8 @@ def _settled(config: pytest.Config) -> LatencyRun:
 def _selects(marks: str) -> bool:
     """Whether `-m` with this expression selects a test that is marked `latency`, and nothing else."""
 
-    def value(node: ast.AST) -> bool:
-        if isinstance(node, ast.BoolOp):
-            every = all if isinstance(node.op, ast.And) else any
-            return every(value(part) for part in node.values)
-        if isinstance(node, ast.UnaryOp):
-            return not value(node.operand)
-        return isinstance(node, ast.Name) and node.id == "latency"
-
     try:
-        return value(ast.parse(marks.strip(), mode="eval").body)
+        return evaluated(marks, lambda part: isinstance(part, ast.Name) and part.id == "latency")
     except SyntaxError:
         return False  # which pytest refuses
 

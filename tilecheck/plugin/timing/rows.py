@@ -72,13 +72,10 @@ def _leave_only(
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    timed = [item for item in items if of_latency(item)]
-    if timed:
-        # One without a row stands for all of them, as there is no GPU.
-        count = sum(1 if row_of(item) else len(latency_rows(config)) for item in timed)
-        config.stash[_left_out_key] = count
-        config.hook.pytest_deselected(items=timed)
-        items[:] = [item for item in items if not of_latency(item)]
+    # One without a row stands for all of them, as there is no GPU.
+    counts = [1 if row_of(item) else len(latency_rows(config)) for item in items if of_latency(item)]
+    config.stash[_left_out_key] = sum(counts)
+    _leave_only(config, items, lambda item: not of_latency(item))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
