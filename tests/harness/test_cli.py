@@ -89,6 +89,8 @@ def test_module_and_console_script_are_one() -> None:
         (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
         (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
         (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
+        (["diff-codegen"], "tilecheck diff-codegen: the following arguments are required: A, B; see"),
+        (["diff-codegen", "0.1.15"], "tilecheck diff-codegen: the following arguments are required: B; see"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],
 )
@@ -125,6 +127,29 @@ def test_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
 
 
 # Names
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        *((command, "--help") for command in ("facts", "doctor", "nightly")),
+        ("source", "vector-add", "--traced"),
+        ("explain", "vector-add"),
+        ("doctor", "--json"),
+        ("diff-codegen", "baselines/codegen", "baselines/codegen/sm_80.json"),
+    ],
+    ids=" ".join,
+)
+def test_full_disk_is_one_line(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        ran = tilecheck(*arguments, stdout=full.fileno())
+    assert ran.returncode == 2
+    line = "standard output cannot be written: No space left on device\n"
+    assert ran.stderr.splitlines(keepends=True)[-1] == f"tilecheck: {line}"
+    assert "Traceback" not in ran.stderr
 
 
 def test_suggestions() -> None:

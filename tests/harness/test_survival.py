@@ -265,6 +265,17 @@ def test_lost_context_without_workers_leaves_the_rest_out_and_says_so(repository
     assert "2 tests after it did not run; -n 1 would run them in a new process" in run.stdout
 
 
+def test_modules_that_skip_themselves_are_no_tests_left_out(repository: Repository) -> None:
+    repository.fake("fine", "loses", "fine")
+    repository.write("test_absent.py", "import pytest\npytest.importorskip('absent')")
+    run = repository.pytest("--require-gpu")
+    assert outcome(run) == "1 failed, 1 passed, 2 skipped"
+    assert "1 test after it did not run" in run.stdout
+    alone = repository.pytest("--device=simulator", "-k", "absent")
+    assert "INTERNALERROR" not in alone.stdout
+    assert alone.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
 def test_out_of_memory_is_retried_without_workers_too(repository: Repository) -> None:
     repository.fake("needs-more", "needs-all")
     assert outcome(repository.pytest()) == "1 failed, 1 passed"

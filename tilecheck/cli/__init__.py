@@ -10,10 +10,10 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tilecheck.cli.failing import EXIT_CODES, BadInput
-from tilecheck.cli.output import flush, note
+from tilecheck.cli.output import flush, note, show
 from tilecheck.near import did_you_mean
 
 COMMANDS = {
@@ -38,11 +38,17 @@ COMMANDS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse's, but a mistake is one line."""
+    """argparse's, but a mistake is one line, and text that cannot be written is one."""
 
     def error(self, message: str) -> NoReturn:
         note(f"{self.prog}: {message}; see {self.prog} --help")
         sys.exit(2)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stderr:
+            super()._print_message(message, file)
+        else:
+            show(message)  # help and version: argparse drops without a word what cannot be written
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -54,8 +60,6 @@ def main(arguments: Sequence[str]) -> int:
     except BadInput as error:
         note(f"tilecheck: {error}")
         return 2
-    except BrokenPipeError:  # argparse's: help that nobody reads to its end
-        return 0
     except KeyboardInterrupt:
         return 130
 
@@ -63,7 +67,11 @@ def main(arguments: Sequence[str]) -> int:
 def entry() -> NoReturn:
     """The console script."""
     code = main(sys.argv[1:])
-    flush()
+    try:
+        flush()
+    except BadInput as error:
+        note(f"tilecheck: {error}")
+        code = 2
     sys.exit(code)
 
 

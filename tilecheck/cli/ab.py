@@ -21,7 +21,7 @@ verdicts, of 8 times in turn:
 exit codes:
   0  nothing is slower
   1  a row is slower, or the new side is wrong or does not compile
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
   3  nothing is slower, and rows are inconclusive
 """
 

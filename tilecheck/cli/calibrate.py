@@ -18,7 +18,7 @@ EPILOG = """\
 exit codes:
   0  fine
   1  a run failed; those before it are kept
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
 """
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput
-from tilecheck.cli.output import Progress, note, show, stdout_kept
+from tilecheck.cli.output import Progress, note, note_trouble_of_cache, show, stdout_kept
 from tilecheck.cli.selecting import (
     add_jobs,
     add_root,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 exit codes:
   0  nothing gets worse
-  1  something does: lost tensor cores or copies, spills, more shared memory, or it compiles no more
+  1  something does: lost tensor cores, copies or pipeline, spills, more shared memory, or it compiles no more
   2  nothing could be compared; one line on standard error says why
 """
 
@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.codegen.report import compared, report
 
     sides = (_side(arguments.a), _side(arguments.b))
+    _check_two(*sides)
     with stdout_kept():
         old, new = _collections(arguments, sides)
     found = compared(old, new)
@@ -95,6 +96,14 @@ def _side(text: str) -> _Side:
     return _Side(f"TileLang {text}", None, text)
 
 
+def _check_two(old: _Side, new: _Side) -> None:
+    """BadInput where both are the same: there is nothing to compile twice for."""
+    from packaging.version import Version
+
+    if old.file is None and new.file is None and Version(old.version) == Version(new.version):
+        raise BadInput(f"A and B are both {old.text}: name two versions, or a file of facts")
+
+
 def _collections(
     arguments: argparse.Namespace, sides: "tuple[_Side, _Side]"
 ) -> "tuple[Collection, Collection]":
@@ -109,6 +118,7 @@ def _collections(
         raise BadInput(str(error)) from error
     old, new = read
     if old is None or new is None:
+        note_trouble_of_cache()
         project = project_of(arguments)
         specs = specs_of(project)
         given = old or new

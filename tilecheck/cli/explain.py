@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput
-from tilecheck.cli.output import show, stdout_kept
+from tilecheck.cli.output import note_trouble_of_cache, show, stdout_kept
 from tilecheck.cli.selecting import (
     DEFAULT_ARCH,
     add_root,
@@ -68,6 +68,7 @@ def _sources(program: "Program") -> "Sources":
 
     gpu, origin = gpu_for(program.arch)
     try:
+        note_trouble_of_cache()
         made = artifacts_of(program)
     except (CodegenError, NoToolchain) as error:
         lacking = str(error)

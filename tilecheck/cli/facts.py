@@ -3,7 +3,7 @@
 import argparse
 
 from tilecheck.cli.failing import EXIT_CODES, BadInput
-from tilecheck.cli.output import Progress, show, stdout_kept
+from tilecheck.cli.output import Progress, note_trouble_of_cache, show, stdout_kept
 from tilecheck.cli.selecting import (
     add_jobs,
     add_root,
@@ -60,6 +60,7 @@ def _text(arguments: argparse.Namespace) -> tuple[str, bool]:
 
     try:
         toolchain = find_toolchain()
+        note_trouble_of_cache()
         outcomes = compile_rows(
             project.root, specs, rows, arguments.jobs, Progress(len(rows), arguments.jobs)
         )

@@ -4,13 +4,15 @@ EXIT_CODES = """\
 exit codes:
   0  fine
   1  what was asked for differs, or could not be done
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
 """
 """What `--help` says; a command that has more to say has its own."""
 
 
 class BadInput(Exception):
-    """Wrong usage or unusable input: its text is the one line that is shown, and the exit code is 2."""
+    """Wrong usage, or input or output that cannot be used: its text is the one line that is shown, and the
+    exit code is 2.
+    """
 
 
 def want_gpu(what: str, mend: str) -> None:

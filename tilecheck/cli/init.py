@@ -14,7 +14,7 @@ EPILOG = """\
 exit codes:
   0  all is there now
   1  lines are left to be put into a file by hand
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
 """
 
 

@@ -12,7 +12,7 @@ EPILOG = """\
 exit codes:
   0  the skeleton is there, and listed
   1  it is there, and has to be listed by hand
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
 """
 
 

@@ -7,34 +7,44 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from tilecheck import progress
+from tilecheck.cli.failing import BadInput
 
 if TYPE_CHECKING:
     from tilecheck.codegen.batch import Outcome
 
 
 def show(text: str) -> None:
-    """Writes text, with a newline at its end, to standard output; silent once nobody reads it any more."""
+    """Writes text, with a newline at its end, to standard output; silent once nobody reads it any more.
+
+    Raises BadInput where it cannot be written.
+    """
     if sys.stdout is None:
         return
-    try:
+    with _writing():
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    except BrokenPipeError:
-        _leave_pipe()
     flush()
 
 
 def flush() -> None:
-    """Writes out what is left for standard output; silent, too."""
-    try:
+    """Writes out what is left for standard output; as `show` otherwise."""
+    with _writing():
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError:
-        _leave_pipe()
 
 
-def _leave_pipe() -> None:
-    # `| head` has seen enough. The exit code stays that of the answer; and Python, which flushes once more on
-    # its way out, must not complain.
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # `| head` has seen enough; the exit code stays that of the answer
+        _leave_output()
+    except OSError as error:  # a full disk
+        _leave_output()
+        raise BadInput(f"standard output cannot be written: {error.strerror or error}") from error
+
+
+def _leave_output() -> None:
+    # Python, which flushes once more on its way out, must not complain.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -42,6 +52,14 @@ def note(text: str) -> None:
     """Writes one line to standard error."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def note_trouble_of_cache() -> None:
+    """Says, if so, that what is compiled cannot be kept."""
+    from tilecheck.codegen import cache_trouble
+
+    if trouble := cache_trouble():
+        note(f"tilecheck: {trouble}")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ EPILOG = """\
 exit codes:
   0  written, and no run of it failed; red nights of the past do not count
   1  written; a run failed, or did not end
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
 """
 
 

@@ -39,7 +39,13 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
 
 def add_several(parser: argparse.ArgumentParser) -> None:
     """Kernels, cases and architectures, any number of each."""
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="names of kernels (default: all)")
+    parser.add_argument(
+        "kernels",
+        nargs="*",
+        default=[],  # without one, argparse calls it required where another argument is missing
+        metavar="KERNEL",
+        help="names of kernels (default: all)",
+    )
     parser.add_argument(
         "--case",
         nargs="+",

@@ -3,7 +3,7 @@
 import argparse
 
 from tilecheck.cli.failing import BadInput
-from tilecheck.cli.output import note, show, stdout_kept
+from tilecheck.cli.output import note, note_trouble_of_cache, show, stdout_kept
 from tilecheck.cli.selecting import (
     DEFAULT_ARCH,
     add_root,
@@ -64,9 +64,11 @@ def _text(arguments: argparse.Namespace) -> tuple[str, str | None]:
         program = build_program(spec, case, arch, schedule)
         if arguments.form == "traced":
             return str(program.prim_func.script(show_meta=False)), None
-        made = lower(program) if arguments.form in ("tir", "cuda") else artifacts_of(program)
+        if arguments.form in ("tir", "cuda"):
+            return str(getattr(lower(program), arguments.form)), None
+        note_trouble_of_cache()
+        return str(getattr(artifacts_of(program), arguments.form)), None
     except (CodegenError, ValueError) as error:
         return "", f"{spec.test_id(case)} on {arch.name}: {error}"
     except NoToolchain as error:
         raise BadInput(str(error)) from error
-    return str(getattr(made, arguments.form)), None

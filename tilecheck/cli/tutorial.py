@@ -21,7 +21,7 @@ EPILOG = """\
 exit codes:
   0  every section got through
   1  a section did not
-  2  wrong usage or unusable input; one line on standard error says which
+  2  wrong usage, or input or output that cannot be used; one line on standard error says which
 """
 
 PAGE = Path("docs", "tutorial.md")

@@ -6,13 +6,15 @@ compiling   nvcc and ptxas: from source to a cubin, with its registers and spill
 sass        counts of instructions in the disassembly
 facts       all of it as numbers
 artifacts   the above, kept on disk
+installed   marks of the files that have a say in it, for the keys of what is kept
+kept        a folder of entries by key
 batch       many rows, compiled side by side
 store       facts of last time, a file for each architecture; collection is of what is at hand
 changes     what differs between two of them, in words
 sharedmemory  what `legal` reckons against what TileLang lays out
 """
 
-from tilecheck.codegen.artifacts import Artifacts, artifacts_of, facts_of, kept_facts
+from tilecheck.codegen.artifacts import Artifacts, artifacts_of, cache_trouble, facts_of, kept_facts
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.lowering import CodegenError, Lowered, lower
 from tilecheck.codegen.toolchain import NoToolchain, Toolchain, find_toolchain
@@ -25,6 +27,7 @@ __all__ = [
     "NoToolchain",
     "Toolchain",
     "artifacts_of",
+    "cache_trouble",
     "facts_of",
     "find_toolchain",
     "kept_facts",

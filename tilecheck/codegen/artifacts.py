@@ -1,38 +1,43 @@
 """What a program compiles to, kept on disk: the second time nothing is lowered and nothing compiled.
 
-An entry's key is a hash of the traced program, its architecture and pass options, and of the toolchain, the
-very files of TileLang included: TileLang's own cache leaves out the version of nvcc. Entries that nobody
-asked for in `KEPT_DAYS` are removed.
+There are two kinds of entries. The first has, for a traced program, its lowered one, and the key of the
+second: what nvcc made of that source. So an edit of a pass of TileLang's lowers all programs anew, and
+compiles those whose source came out another. Keys are hashes of all that decides: the program or its source,
+the architecture, options, versions, and the very files of TileLang, its templates and the toolkit
+(`tilecheck.codegen.installed`). TileLang's own cache leaves out the version of nvcc.
 """
 
+import base64
 import hashlib
 import json
 import os
-import shutil
-import tempfile
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, distribution
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from tilecheck.activity import doing
-from tilecheck.codegen import compiling, sass
+from tilecheck.codegen import compiling, installed, sass
 from tilecheck.codegen.facts import Facts
+from tilecheck.codegen.kept import Kept
 from tilecheck.codegen.lowering import Lowered, lower, plain
 from tilecheck.codegen.toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
 
-KEPT_DAYS = 30
+_FORM = 2  # of the entries; another number makes all of them anew
 
-_FORM = 1  # of an entry; another number makes all entries anew
-_RECORD = "facts.json"
+
+@dataclass(frozen=True)
+class _Code:
+    """What nvcc makes of a source.  instructions, sass_hash: of the cubin."""
+
+    cubin: bytes
+    usage: compiling.Usage
+    instructions: Mapping[str, int]
+    sass_hash: str
 
 
 @dataclass(frozen=True)
@@ -77,16 +82,13 @@ def artifacts_of(program: "Program", toolchain: Toolchain | None = None) -> Arti
     Raises CodegenError where it does not compile, NoToolchain where nothing could compile it.
     """
     toolchain = toolchain or find_toolchain()
-    entry = cache_folder() / key_of(program, toolchain)
-    if (kept := _read(entry, program, toolchain)) is not None:
-        return kept
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{entry}.lock"):  # two workers want the same program: the second waits for the first
-        if (kept := _read(entry, program, toolchain)) is None:
-            kept = _make(program, toolchain)
-            _write(entry, kept)
-            _remove_old(entry.parent)
-    return kept
+    cache, key = Kept(cache_folder()), key_of(program, toolchain)
+    if (made := _read(cache, key)) is None:
+        with cache.alone(key):  # two workers want the same program: the second waits for the first
+            if (made := _read(cache, key)) is None:
+                made = _make(cache, key, program, toolchain)
+                cache.remove_old()
+    return _artifacts(*made, program, toolchain)
 
 
 def facts_of(program: "Program", toolchain: Toolchain | None = None) -> Facts:
@@ -97,8 +99,8 @@ def facts_of(program: "Program", toolchain: Toolchain | None = None) -> Facts:
 def kept_facts(program: "Program", toolchain: Toolchain | None = None) -> Facts | None:
     """The facts of `program` if the cache has them; nothing is compiled. Raises NoToolchain."""
     toolchain = toolchain or find_toolchain()
-    kept = _read(cache_folder() / key_of(program, toolchain), program, toolchain)
-    return None if kept is None else kept.facts
+    made = _read(Kept(cache_folder()), key_of(program, toolchain))
+    return None if made is None else _artifacts(*made, program, toolchain).facts
 
 
 def cache_folder() -> Path:
@@ -107,36 +109,81 @@ def cache_folder() -> Path:
     return Path(home, "tilecheck", "codegen")
 
 
+def cache_trouble() -> str:
+    """In one line, that what is compiled cannot be kept, and why; "": it can."""
+    trouble = Kept(cache_folder()).trouble()
+    return trouble and f"what is compiled is not kept: {trouble}"
+
+
 def key_of(program: "Program", toolchain: Toolchain) -> str:
     """A hash of all that decides what a program compiles to."""
-    parts = {
-        "form": _FORM,
-        "program": plain(program.prim_func).script(show_meta=True),
-        "arch": program.arch.name,
-        "pass_configs": {name: repr(value) for name, value in sorted(program.pass_configs.items())},
-        "toolchain": toolchain.fingerprint,
-        "tilelang": _files_of("tilelang"),
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    options = compiling.options_of(program.pass_configs)
+    return _key(
+        program=plain(program.prim_func).script(show_meta=True),
+        arch=program.arch.name,
+        pass_configs={name: repr(value) for name, value in sorted(program.pass_configs.items())},
+        versions=toolchain.fingerprint,
+        lowering=installed.of_lowering(),
+        compiling=installed.of_compiling(options, toolchain),
+    )
 
 
-@cache
-def _files_of(package: str) -> str:
-    """A hash of a package's list of files with their hashes: builds of one version differ in it."""
-    try:
-        record = distribution(package).read_text("RECORD") or ""
-    except PackageNotFoundError:
-        record = ""
-    return hashlib.sha256(record.encode()).hexdigest()
+def code_key_of(cuda: str, arch: str, pass_configs: Mapping[str, Any], toolchain: Toolchain) -> str:
+    """A hash of all that decides what nvcc makes of a source: which TileLang wrote it does not."""
+    options = compiling.options_of(pass_configs)
+    return _key(
+        cuda=cuda,
+        arch=arch,
+        versions=toolchain.versions_of_compilers,
+        compiling=installed.of_compiling(options, toolchain),
+    )
 
 
-def _make(program: "Program", toolchain: Toolchain) -> Artifacts:
-    arch, options = program.arch.name, dict(program.pass_configs)
+def _key(**parts: Any) -> str:
+    return hashlib.sha256(json.dumps({"form": _FORM, **parts}, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _make(cache: Kept, key: str, program: "Program", toolchain: Toolchain) -> tuple[Lowered, _Code]:
     lowered = lower(program)
-    with doing(f"compiling {program.spec.test_id(program.case)} for {arch} by {toolchain.nvcc}"):
-        cubin, usage = compiling.compile_cubin(lowered.cuda, arch, options, toolchain)
-        code = list(sass.instructions(compiling.disassemble(cubin, toolchain)))
+    arch, options = program.arch.name, program.pass_configs
+    code_key = code_key_of(lowered.cuda, arch, options, toolchain)
+    if (code := _read_code(cache, code_key)) is None:
+        with doing(f"compiling {program.spec.test_id(program.case)} for {arch} by {toolchain.nvcc}"):
+            code = _compile(lowered.cuda, arch, options, toolchain)
+        record = {**vars(code), "usage": vars(code.usage), "cubin": base64.b64encode(code.cubin).decode()}
+        cache.write(code_key, record)
+    cache.write(key, {"lowered": lowered.as_json(), "code": code_key})
+    return lowered, code
+
+
+def _compile(cuda: str, arch: str, pass_configs: Mapping[str, Any], toolchain: Toolchain) -> _Code:
+    cubin, usage = compiling.compile_cubin(cuda, arch, pass_configs, toolchain)
+    code = list(sass.instructions(compiling.disassemble(cubin, toolchain)))
+    return _Code(cubin, usage, sass.counts(code), sass.digest(code))
+
+
+def _read(cache: Kept, key: str) -> tuple[Lowered, _Code] | None:
+    """Both entries of a program; None where one is not there, or is damaged."""
+    entry = cache.read(key)
+    if entry is None or (code := _read_code(cache, entry["code"])) is None:
+        return None
+    lowered = entry["lowered"]
+    return Lowered(**{**lowered, "kernels": tuple(lowered["kernels"])}), code
+
+
+def _read_code(cache: Kept, key: str) -> _Code | None:
+    entry = cache.read(key)
+    if entry is None:
+        return None
+    return _Code(
+        **{**entry, "usage": compiling.Usage(**entry["usage"]), "cubin": base64.b64decode(entry["cubin"])}
+    )
+
+
+def _artifacts(lowered: Lowered, code: _Code, program: "Program", toolchain: Toolchain) -> Artifacts:
+    usage = code.usage
     facts = Facts(
+        # Not kept, as schedules may differ in what the program does not show.
         schedule="" if program.schedule is None else str(program.schedule),
         kernels=len(lowered.kernels),
         threads=lowered.threads,
@@ -147,65 +194,10 @@ def _make(program: "Program", toolchain: Toolchain) -> Artifacts:
         static_shared=usage.static_shared,
         dynamic_shared=lowered.dynamic_shared,
         barriers=usage.barriers,
-        cubin_bytes=len(cubin),
+        cubin_bytes=len(code.cubin),
         source_hash=sass.digest([lowered.cuda]),
-        sass_hash=sass.digest(code),
-        instructions=sass.counts(code),
+        sass_hash=code.sass_hash,
+        instructions=code.instructions,
     )
-    return Artifacts(lowered, usage, cubin, facts, arch, options, toolchain)
-
-
-def _read(entry: Path, program: "Program", toolchain: Toolchain) -> Artifacts | None:
-    """The entry; None where there is none or it cannot be read: it is made again then."""
-    try:
-        record = json.loads((entry / _RECORD).read_text())
-        lowered = record["lowered"]
-        kept = Artifacts(
-            lowered=Lowered(**{**lowered, "kernels": tuple(lowered["kernels"])}),
-            usage=compiling.Usage(**record["usage"]),
-            cubin=(entry / "kernel.cubin").read_bytes(),
-            facts=Facts(**record["facts"]),
-            arch=program.arch.name,
-            pass_configs=dict(program.pass_configs),
-            toolchain=toolchain,
-        )
-        os.utime(entry / _RECORD)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    # Schedules may differ in what the program does not show.
-    schedule = "" if program.schedule is None else str(program.schedule)
-    return replace(kept, facts=replace(kept.facts, schedule=schedule))
-
-
-def _write(entry: Path, made: Artifacts) -> None:
-    record = {
-        "lowered": made.lowered.as_json(),
-        "usage": vars(made.usage),
-        "facts": made.facts.as_json(),
-    }
-    folder = Path(tempfile.mkdtemp(prefix=".making-", dir=entry.parent))
-    try:
-        (folder / "kernel.cubin").write_bytes(made.cubin)
-        (folder / _RECORD).write_text(json.dumps(record, indent=1))
-        shutil.rmtree(entry, ignore_errors=True)  # what is there could not be read
-        folder.rename(entry)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_old(folder: Path) -> None:
-    """Removes what nobody asked for in a long time, at most once a day."""
-    stamp, now = folder / ".cleaned", time.time()
-    if stamp.exists() and now - stamp.stat().st_mtime < 24 * 3600:
-        return
-    stamp.touch()
-    for path in folder.iterdir():
-        asked = path / _RECORD if path.is_dir() else path
-        try:
-            old = now - asked.stat().st_mtime > KEPT_DAYS * 24 * 3600
-        except OSError:
-            continue
-        if old and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif old:
-            path.unlink(missing_ok=True)
+    options = dict(program.pass_configs)
+    return Artifacts(lowered, usage, code.cubin, facts, program.arch.name, options, toolchain)

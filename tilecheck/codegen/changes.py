@@ -1,9 +1,9 @@
 """What differs between two compilations of a row, or of many, in words and with the worst first.
 
-Worse is what a kernel is known to lose time by: registers that go through memory, tensor cores or
-asynchronous copies that are lost, narrower accesses, more shared memory, and more registers where fewer
-blocks share a multiprocessor for it. The same the other way round is better. All else only differs: nobody
-knows which of two instruction counts is faster.
+Worse is what a kernel is known to lose time by: registers that go through memory, tensor cores, asynchronous
+copies or a pipeline of them that are lost, narrower accesses, more shared memory, and more registers where
+fewer blocks share a multiprocessor for it. The same the other way round is better. All else only differs:
+nobody knows which of two instruction counts is faster.
 """
 
 import re
@@ -33,7 +33,7 @@ _ROOM = {
 _PLAIN = {"kernels": "device functions", "threads": "threads", "barriers": "barriers"}
 
 # Ranks: local memory 0, tensor cores 1, copies 2.
-_WIDTH_RANK, _ROOM_RANK = 3, 4
+_COPIES_RANK, _WIDTH_RANK, _ROOM_RANK = 2, 3, 4
 
 _WIDTHS = (256, 128, 64, 32, 16, 8)
 
@@ -59,6 +59,8 @@ def _any_width(opcode: str) -> tuple[str, ...]:
     return tuple(f"{opcode}.{width}" for width in _WIDTHS)
 
 
+_BULK_LOADS = ("UTMALDG", "UBLKCP")
+
 _LADDERS = (
     # Tensor cores, by the threads that work on one instruction: two blocks' warps, a warpgroup, a warp.
     _Ladder(
@@ -68,11 +70,11 @@ _LADDERS = (
     ),
     # Into shared memory: by the copy engine, past the registers, through them.
     _Ladder(
-        2,
-        (("UTMALDG", "UBLKCP"), *_by_width("LDGSTS"), *_by_width("LDG"), _any_width("STS")),
+        _COPIES_RANK,
+        (_BULK_LOADS, *_by_width("LDGSTS"), *_by_width("LDG"), _any_width("STS")),
         needed=1 + len(_WIDTHS),
     ),
-    _Ladder(2, (("UTMASTG", "UTMAREDG", "UBLKRED"), *_by_width("STG")), needed=1),
+    _Ladder(_COPIES_RANK, (("UTMASTG", "UTMAREDG", "UBLKRED"), *_by_width("STG")), needed=1),
     # Between shared memory and registers: by matrices of a warp, by each thread for itself.
     _Ladder(_WIDTH_RANK, (("LDSM",), *_by_width("LDS"))),
     _Ladder(_WIDTH_RANK, (("STSM",), *_by_width("STS"))),
@@ -191,6 +193,8 @@ def _instructions(old: Facts, new: Facts) -> Iterator[Change]:
     for ladder in _LADDERS:
         judged |= {name: ("regression", rank) for name, rank in _losses(ladder, old, new)}
         judged |= {name: ("improvement", rank) for name, rank in _losses(ladder, new, old)}
+    judged |= dict.fromkeys(_lost_pipeline(old, new), ("regression", _COPIES_RANK))
+    judged |= dict.fromkeys(_lost_pipeline(new, old), ("improvement", _COPIES_RANK))
     for name in sorted({*old.instructions, *new.instructions} - _LOCAL.keys()):
         before, now = _counted(old, name), _counted(new, name)
         if before != now:
@@ -212,6 +216,15 @@ def _losses(ladder: _Ladder, old: Facts, new: Facts) -> Iterator[tuple[str, int]
         if gains[step] < 0 and (worse or (vanished and not better)):
             fewer = (name for name in way if _counted(new, name) < _counted(old, name))
             yield from ((name, ladder.rank if needed else _WIDTH_RANK) for name in fewer)
+
+
+def _lost_pipeline(old: Facts, new: Facts) -> Iterator[str]:
+    """The families by which `old` has copies run ahead in groups, as cp.async does, and waits for one group
+    at a time, if `new` has no groups: each trip of its loop waits for memory. Bulk copies have barriers.
+    """
+    bulk = sum(_counted(new, name) - _counted(old, name) for name in _BULK_LOADS)
+    if _counted(old, "LDGDEPBAR") and not _counted(new, "LDGDEPBAR") and bulk <= 0:
+        yield from (name for name in ("LDGDEPBAR", "DEPBAR") if _counted(new, name) < _counted(old, name))
 
 
 def _differences(old: Facts, new: Facts) -> Iterator[Change]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilecheck.codegen.batch import Outcome
 from tilecheck.codegen.facts import Facts
-from tilecheck.codegen.store import DEFAULT, facts_from_json, read
+from tilecheck.codegen.store import DEFAULT, StoreError, facts_from_json, read
 
 Key = tuple[str, str, str, str]
 """Kernel, case id, variant and architecture."""
@@ -88,7 +88,10 @@ def _file(path: Path) -> Collection:
     if isinstance(content, dict) and "rows" in content:
         return parse(text, str(path))
     arch = content.get("arch") if isinstance(content, dict) else None
-    found = read(path, arch if isinstance(arch, str) else path.stem)
+    try:
+        found = read(path, arch if isinstance(arch, str) else path.stem)
+    except StoreError as error:
+        raise ValueError(f"{path} is no file of facts: {error.what}") from error
     if found is None:
         raise ValueError(f"{path}: no such file")
     return Collection(

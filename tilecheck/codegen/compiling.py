@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck.codegen.lowering import CodegenError
-from tilecheck.codegen.toolchain import Toolchain
+from tilecheck.codegen.toolchain import Toolchain, variables
 from tilecheck.gist import telling_line
 
 SECONDS = 600
@@ -110,7 +110,13 @@ def _run(command: Sequence[str], name: str) -> str:
     """Standard output and error of a program; CodegenError, with the line that tells, where it fails."""
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False
+            command,
+            env=variables(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise CodegenError(f"{name} took more than {SECONDS} s") from error

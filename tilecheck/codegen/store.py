@@ -37,7 +37,14 @@ _LINES = (("schedule",), _SIZES, ("instructions",), ("cubin_bytes", "source_hash
 
 
 class StoreError(ValueError):
-    """A file of stored facts that cannot be used; the text is one line: file, place, what to do."""
+    """A file of stored facts that cannot be used; the text is one line: file, place, what to do.
+
+    what: only what is wrong, for whoever has not come to it as to a file of the suite's.
+    """
+
+    def __init__(self, text: str, what: str = "") -> None:
+        super().__init__(text)
+        self.what = what or text
 
 
 @dataclass(frozen=True)
@@ -245,7 +252,8 @@ def _unusable(path: Path, what: str) -> StoreError:
     shown = _shown(path)
     return StoreError(
         f"{shown}: {what}; nothing was written to it: mend it, take it back with "
-        f"`git checkout -- {shown}`, or remove it and record its rows anew"
+        f"`git checkout -- {shown}`, or remove it and record its rows anew",
+        what,
     )
 
 

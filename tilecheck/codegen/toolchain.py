@@ -6,6 +6,7 @@ toolkit a machine has beside them.
 
 import functools
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,16 @@ INSTALL = "pip install -e '.[codegen]'"
 """The command that installs the wheels, in tilecheck's checkout."""
 
 _PACKAGES = ("apache-tvm-ffi", "tilelang", "z3-solver")  # z3 decides what TileLang's analyser can prove
+_PARTS = {
+    "nvvm": ("nvidia-nvvm", "libnvvm"),  # cicc, which makes PTX of C++, and libdevice
+    "cccl": ("nvidia-cuda-cccl", "cuda_cccl"),
+    "crt": ("nvidia-cuda-crt", "cuda_crt"),
+}
+"""What nvcc works with and has versions of its own: its wheel, and its name in a toolkit's version.json. (The
+runtime's headers are torch's need as well, and no toolchain is another for them.)
+"""
+
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "NVCC_CCBIN")
 _RELEASE = re.compile(r"\bV(\d+(\.\d+)+)")
 
 
@@ -31,7 +42,7 @@ class NoToolchain(RuntimeError):
 class Toolchain:
     """nvcc, ptxas, nvdisasm: the programs.
     origin: "wheels", "CUDA_HOME" or "path": where nvcc and ptxas are from.
-    versions: of TileLang, of what it decides with, and of the three programs.
+    versions: of TileLang, of what it decides with, of the three programs, and of what nvcc works with.
     """
 
     nvcc: Path
@@ -44,6 +55,11 @@ class Toolchain:
     def fingerprint(self) -> dict[str, str]:
         """Names and versions, sorted. Facts are compared one by one only where these are equal."""
         return dict(sorted(self.versions.items()))
+
+    @property
+    def versions_of_compilers(self) -> dict[str, str]:
+        """Without those of TileLang and what it decides with, sorted."""
+        return {name: version for name, version in self.fingerprint.items() if name not in _PACKAGES}
 
     def __str__(self) -> str:
         names = ("tilelang", "nvcc", "nvdisasm")
@@ -68,7 +84,30 @@ def find_toolchain() -> Toolchain:
     versions = {package: version(package) or "none" for package in _PACKAGES}
     for program in (nvcc, ptxas, nvdisasm):
         versions[program.name] = _version_of(program)
+    versions |= _versions_of_parts(nvcc, origin)
     return Toolchain(nvcc, ptxas, nvdisasm, origin, versions)
+
+
+def variables() -> dict[str, str]:
+    """The environment that the programs run in: what they, and the C++ compiler, need to start.
+
+    No other variable gets through, since what decides the code has to be in sight: nvcc takes options from
+    NVCC_APPEND_FLAGS and the variables of its profile (PTXAS_FLAGS, INCLUDES, ...), g++ headers from CPATH.
+    """
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return kept | {"LC_ALL": "C"}
+
+
+def _versions_of_parts(nvcc: Path, origin: str) -> dict[str, str]:
+    """Versions of `_PARTS`; before CUDA 13, what has none of its own belongs to nvcc."""
+    if origin == "wheels":
+        return {part: version(package) or "none" for part, (package, _) in _PARTS.items()}
+    try:
+        content = json.loads((nvcc.parent.parent / "version.json").read_text())
+        own = {name: str(each["version"]) for name, each in content.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        own = {}
+    return {part: own.get(name) or own.get("cuda_nvcc", "unknown") for part, (_, name) in _PARTS.items()}
 
 
 def _find_nvcc() -> tuple[Path, str]:
@@ -108,7 +147,9 @@ def _beside(nvcc: Path) -> Path | None:
 
 def _version_of(program: Path) -> str:
     try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+        told = subprocess.run(
+            [program, "--version"], env=variables(), capture_output=True, text=True, timeout=60, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise NoToolchain(f"{program} does not run: {error}; {INSTALL} brings one") from error
     found = _RELEASE.search(told.stdout)

@@ -85,7 +85,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if loss is None:
         return
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum(any(name == NOT_RUN for name, _ in report.user_properties) for report in skipped)
+    count = sum(
+        any(name == NOT_RUN for name, _ in getattr(report, "user_properties", ())) for report in skipped
+    )
     terminalreporter.section("tilecheck: not run", red=True)
     terminalreporter.write_line(str(loss))
     tests = "1 test" if count == 1 else f"{count} tests"

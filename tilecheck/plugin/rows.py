@@ -83,9 +83,14 @@ def code_row_of(item: pytest.Item) -> CodeRow | None:
     return next((value for value in _parameters(item).values() if isinstance(value, CodeRow)), None)
 
 
+def code_arch_of(item: pytest.Item) -> str | None:
+    """The architecture of which this test looks at what is stored; None for one that does not."""
+    return _parameters(item).get(CODE_ARCH)
+
+
 def looks_at_code(item: pytest.Item) -> bool:
     """Whether a test looks at a row of code, or at what is stored of an architecture's."""
-    return code_row_of(item) is not None or CODE_ARCH in _parameters(item)
+    return code_row_of(item) is not None or code_arch_of(item) is not None
 
 
 def compares_code(item: pytest.Item) -> bool:

@@ -89,7 +89,7 @@ def _skipped_for(cause: str, reports: Iterable[Any]) -> list[str]:
         str(value)
         for report in reports
         if getattr(report, "skipped", False)
-        for name, value in report.user_properties
+        for name, value in getattr(report, "user_properties", ())  # a module that skips itself has none
         if name == cause
     ]
 

@@ -1,6 +1,13 @@
 """The cache of artifacts, with a compiler that counts its calls, and once with the real one."""
 
+import dataclasses
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +22,14 @@ from tilecheck.codegen import (
     compiling,
     facts_of,
     find_toolchain,
+    installed,
+    kept,
     kept_facts,
     lower,
 )
 from tilecheck.codegen import artifacts as module
 from tilecheck.codegen.artifacts import cache_folder, key_of
+from tilecheck.codegen.kept import Kept
 from tilecheck.program import Program, build_program
 from tilecheck.spec import Case, KernelSpec
 
@@ -62,9 +72,10 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return sources
 
 
-def entry() -> Path:
-    (found,) = (path for path in cache_folder().iterdir() if path.is_dir())
-    return found
+def entries() -> dict[str, Path]:
+    """The files of the cache's two entries, by what they have."""
+    found = {path: path.read_text() for path in cache_folder().glob("*.json")}
+    return {"code" if '"cubin"' in text else "lowered": path for path, text in found.items()}
 
 
 def test_the_second_time_nothing_is_compiled_nor_lowered(
@@ -92,15 +103,150 @@ def test_kept_facts_are_those_that_were_made_and_never_make_any(compiled: list[s
         ((program(), toolchain()), (program("sm_80"), toolchain())),
         ((program(), toolchain()), (program(pass_configs={"tl.enable_fast_math": True}), toolchain())),
         ((program(), toolchain()), (program(), toolchain(nvcc="13.1.80"))),
-        ((program(), toolchain()), (program(), toolchain(tilelang="0.1.14"))),
     ],
-    ids=["program", "arch", "options", "nvcc", "tilelang"],
+    ids=["program", "arch", "options", "nvcc"],
 )
 def test_whatever_decides_is_in_the_key(one: Any, other: Any, compiled: list[str]) -> None:
     assert key_of(*one) != key_of(*other)
     artifacts_of(*one)
     artifacts_of(*other)
     assert len(compiled) == 2
+
+
+def test_another_tilelang_lowers_anew_and_compiles_what_came_out_another(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifacts_of(program(), toolchain())
+    lowered: list[Program] = []
+    monkeypatch.setattr(module, "lower", lambda p: lowered.append(p) or lower(p))
+    made = artifacts_of(program(), toolchain(tilelang="0.1.14"))
+    assert (len(lowered), len(compiled), made.cubin) == (1, 1, b"cubin")
+    changed = dataclasses.replace(made.lowered, cuda=made.cuda + "// by another pass")
+    monkeypatch.setattr(module, "lower", lambda _: changed)
+    assert artifacts_of(program(), toolchain(tilelang="0.1.13")).cuda == changed.cuda
+    assert len(compiled) == 2
+
+
+class Installation:
+    """A TileLang and a toolkit in files; what is found out of them once in a process is found anew."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        for name in (
+            *("tilelang/engine/lower.py", "build/lib/libtilelang.so", "src/tl_templates/common.h"),
+            *("cutlass/cute.hpp", "cu/bin/nvcc", "cu/bin/ptxas", "cu/nvvm/bin/cicc"),
+            *(
+                "cu/nvvm/libdevice/libdevice.10.bc",
+                "cu/include/cuda_fp16.h",
+                "cu/include/cccl/cuda/std/atomic",
+            ),
+            *("nvdisasm", "mine/mine.h", "given.h", "g++"),
+        ):
+            self.edit(name, name)
+        env = importlib.import_module("tilelang.env")
+        (folder / "g++").chmod(0o755)
+        monkeypatch.setenv("NVCC_CCBIN", str(folder / "g++"))
+        monkeypatch.setattr(installed, "_MODULES", ("installation",))
+        package = SimpleNamespace(__path__=[str(folder / "tilelang")])
+        monkeypatch.setitem(sys.modules, "installation", package)
+        monkeypatch.setattr(env, "TL_LIBS", [str(folder / "build" / "lib")])
+        monkeypatch.setattr(env, "TILELANG_TEMPLATE_PATH", str(folder / "src"), raising=False)
+        monkeypatch.setattr(env, "CUTLASS_INCLUDE_DIR", str(folder / "cutlass"), raising=False)
+
+    def edit(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self.forget()
+
+    @staticmethod
+    def forget() -> None:
+        """As in a new process."""
+        installed._of_folder.cache_clear()
+
+    def toolchain(self) -> Toolchain:
+        cu = self.folder / "cu" / "bin"
+        return Toolchain(cu / "nvcc", cu / "ptxas", self.folder / "nvdisasm", "wheels", VERSIONS)
+
+    def program(self) -> Program:
+        flags = [
+            "-I",
+            str(self.folder / "mine"),
+            f"-I{self.folder}/mine",
+            "-include",
+            f"{self.folder}/given.h",
+        ]
+        return program(pass_configs={"tl.device_compile_flags": flags})
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
+    yield Installation(tmp_path / "installation", monkeypatch)
+    Installation.forget()
+
+
+@pytest.mark.parametrize(
+    ("name", "compiles"),
+    [
+        ("tilelang/engine/lower.py", False),
+        ("tilelang/new.py", False),
+        ("build/lib/libtilelang.so", False),
+        ("src/tl_templates/common.h", True),
+        ("src/tl_templates/new.h", True),
+        ("cutlass/cute.hpp", True),
+        ("cu/bin/nvcc", True),
+        ("cu/bin/nvcc.profile", True),
+        ("cu/nvvm/bin/cicc", True),
+        ("cu/nvvm/libdevice/libdevice.10.bc", True),
+        ("cu/include/cuda_fp16.h", True),
+        ("cu/include/cccl/cuda/std/atomic", True),
+        ("nvdisasm", True),
+        ("mine/mine.h", True),
+        ("given.h", True),
+        ("g++", True),
+    ],
+)
+def test_a_file_that_is_another_is_seen(
+    name: str, compiles: bool, compiled: list[str], installation: Installation
+) -> None:
+    artifacts_of(installation.program(), installation.toolchain())
+    installation.forget()
+    assert kept_facts(installation.program(), installation.toolchain()) is not None
+    installation.edit(name, "#error changed")
+    assert kept_facts(installation.program(), installation.toolchain()) is None
+    artifacts_of(installation.program(), installation.toolchain())
+    assert len(compiled) == (2 if compiles else 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["tilelang/__pycache__/a.pyc", "mine/notes.txt", "mine/.git/HEAD", "cu/lib/a.so"]
+)
+def test_a_file_that_decides_nothing_is_not(
+    name: str, compiled: list[str], installation: Installation
+) -> None:
+    artifacts_of(installation.program(), installation.toolchain())
+    installation.edit(name, "new")
+    assert kept_facts(installation.program(), installation.toolchain()) is not None
+
+
+def test_templates_of_another_place_are_seen(
+    compiled: list[str], installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = importlib.import_module("tilelang.env")
+    artifacts_of(installation.program(), installation.toolchain())
+    installation.edit("elsewhere/tl_templates/common.h", "#error changed")
+    monkeypatch.setattr(env, "TILELANG_TEMPLATE_PATH", str(installation.folder / "elsewhere"), raising=False)
+    artifacts_of(installation.program(), installation.toolchain())
+    assert len(compiled) == 2
+
+
+def test_variables_of_tilelang_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of(program(), toolchain())
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "/somewhere")
+    monkeypatch.setenv("TILELANG_PRINT_ON_COMPILATION", "0")
+    assert key_of(program(), toolchain()) == before
+    monkeypatch.setenv("TILELANG_LAYOUT_COST_MODEL", "another")
+    assert key_of(program(), toolchain()) != before
 
 
 def test_layouts_are_in_the_key() -> None:
@@ -127,20 +273,91 @@ def test_layouts_are_in_the_key() -> None:
     assert key_of(plain, toolchain()) != key_of(swapped, toolchain())
 
 
-@pytest.mark.parametrize("damage", ["truncated", "no cubin", "other fields"])
-def test_a_damaged_entry_is_made_anew(compiled: list[str], damage: str) -> None:
+@pytest.mark.parametrize("which", ["lowered", "code"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "no UTF-8", "edited", "gone"])
+def test_a_damaged_entry_is_made_anew(compiled: list[str], damage: str, which: str) -> None:
     first = artifacts_of(program(), toolchain())
-    record = entry() / "facts.json"
-    if damage == "truncated":
-        record.write_text(record.read_text()[:100])
-    elif damage == "no cubin":
-        (entry() / "kernel.cubin").unlink()
+    path = entries()[which]
+    text = path.read_text()
+    if damage == "gone":
+        path.unlink()
+    elif damage == "no UTF-8":
+        path.write_bytes(b"\xff" + text.encode())
     else:
-        record.write_text(record.read_text().replace('"registers"', '"registres"'))
+        edited = text.replace('"threads": 128', '"threads": "x"').replace(
+            '"registers": 40', '"registers": "x"'
+        )
+        assert edited != text
+        path.write_text({"truncated": text[:-20], "empty": "", "edited": edited}[damage])
+    again = artifacts_of(program(), toolchain())
+    assert (again.facts, again.cubin, again.tir) == (first.facts, first.cubin, first.tir)
+    made = len(compiled)
+    assert made == (2 if which == "code" else 1)
     assert artifacts_of(program(), toolchain()).facts == first.facts
+    assert len(compiled) == made
+
+
+def test_an_entry_of_another_form_is_not_read(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    artifacts_of(program(), toolchain())
+    monkeypatch.setattr(module, "_FORM", module._FORM + 1)
+    artifacts_of(program(), toolchain())
     assert len(compiled) == 2
-    assert artifacts_of(program(), toolchain()).facts == first.facts
-    assert len(compiled) == 2
+
+
+def unusable(how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the cache's folder one that nothing can be written to, also for root, whom no mode stops."""
+    if how == "a file":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "file"))
+        (folder / "file").touch()
+    elif how == "no folder can be made":
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/1/nowhere")
+    else:
+
+        def refuses(*_: Any, **__: Any) -> Any:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        for name in ("mkdir", "touch", "unlink"):
+            monkeypatch.setattr(Path, name, refuses)
+        for name in ("utime", "mkdir"):
+            monkeypatch.setattr(os, name, refuses)
+        monkeypatch.setattr(kept, "replace", refuses)
+        monkeypatch.setattr(kept.FileLock, "acquire", refuses)
+        monkeypatch.setattr(kept.tempfile, "TemporaryFile", refuses)
+
+
+@pytest.mark.parametrize("how", ["a file", "no folder can be made", "read-only"])
+def test_without_a_usable_folder_it_compiles_each_time(
+    how: str, compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Kept(cache_folder()).trouble() == ""
+    unusable(how, tmp_path, monkeypatch)
+    trouble = Kept(cache_folder()).trouble()
+    assert trouble.startswith(f"{cache_folder()} cannot be written: ") and "\n" not in trouble
+    assert kept_facts(program(), toolchain()) is None
+    for count in (1, 2):
+        assert facts_of(program(), toolchain()).registers == 40
+        assert len(compiled) == count
+
+
+def test_a_read_only_folder_gives_what_it_has(
+    compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = facts_of(program(), toolchain())
+    unusable("read-only", tmp_path, monkeypatch)
+    assert facts_of(program(), toolchain()) == made
+    assert kept_facts(program(), toolchain()) == made
+    assert len(compiled) == 1
+
+
+def test_a_file_system_without_locks_is_used_all_the_same(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(_: Any) -> Any:
+        raise NotImplementedError("FileSystem does not appear to support flock")
+
+    monkeypatch.setattr(kept.FileLock, "acquire", refuses)
+    assert facts_of(program(), toolchain()) == facts_of(program(), toolchain())
+    assert len(compiled) == 1
 
 
 def test_a_failure_leaves_no_entry(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,16 +367,18 @@ def test_a_failure_leaves_no_entry(compiled: list[str], monkeypatch: pytest.Monk
     monkeypatch.setattr(compiling, "compile_cubin", fails)
     with pytest.raises(CodegenError, match="nvcc failed"):
         artifacts_of(program(), toolchain())
-    assert not [path for path in cache_folder().iterdir() if path.is_dir()]
+    assert entries() == {}
 
 
 def test_what_nobody_asks_for_goes(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     artifacts_of(program(), toolchain())
+    (cache_folder() / "an-old-form").mkdir()
+    before = list(entries().values())
     (cache_folder() / ".cleaned").unlink()
-    now = module.time.time()
-    monkeypatch.setattr(module.time, "time", lambda: now + 31 * 24 * 3600)
+    now = kept.time.time()
+    monkeypatch.setattr(kept.time, "time", lambda: now + 31 * 24 * 3600)
     artifacts_of(program("sm_80"), toolchain())
-    assert not (cache_folder() / key_of(program(), toolchain())).exists()
+    assert not any(path.exists() for path in [*before, cache_folder() / "an-old-form"])
 
 
 def test_what_tilelang_refuses_is_named() -> None:

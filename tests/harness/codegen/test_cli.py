@@ -202,6 +202,19 @@ def test_no_compiler_is_one_line(project: Path, capfd: Told, monkeypatch: pytest
     assert run(capfd, "facts") == (2, "", "tilecheck: no nvcc; pip install it\n")
 
 
+def test_folder_that_cannot_be_written_is_one_line_and_no_verdict(
+    compiler: Stand, capfd: Told, monkeypatch: pytest.MonkeyPatch, project: Path
+) -> None:
+    (project / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))
+    line = f"tilecheck: what is compiled is not kept: {project}/file/tilecheck/codegen cannot be written: "
+    code, out, err = run(capfd, "facts", "hopper")
+    assert (code, err.count(line)) == (0, 1) and "HGMMA 8" in out
+    before = printed(project / "before.json", {"tile-fp16": HOPPER})
+    code, _, err = run(capfd, "diff-codegen", before, "installed")
+    assert (code, err.count(line)) == (0, 1)
+
+
 def test_row_that_ends_its_process_fails_alone(compiler: Stand, capfd: Told) -> None:
     """Real processes: the spec's own function ends one, and refuses the others' schedule in words."""
     arguments = ("--case", "deadly-fp16", "tile-fp16", "tail-fp16", "--schedule", "stages=-1", "--jobs", "2")
@@ -338,8 +351,11 @@ def test_rows_of_one_side_only_are_named(tmp_path: Path, capfd: Told) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "no JSON"),
-        ("[1]", "old.json"),
+        ("{", "old.json is no file of facts: line 1, column 2: no JSON"),
+        ("root:x:0:0::/root:/bin/bash\n", "old.json is no file of facts: line 1, column 1: no JSON"),
+        ("[1]", "old.json is no file of facts: the whole is [1], no object"),
+        ('{"schema": 1}', "old.json is no file of facts: the whole: arch, toolchain, facts missing"),
+        ('{"schema": 99}', "old.json is no file of facts: schema is 99, and this tilecheck reads 1"),
         ('{"rows": 3}', "is not what `tilecheck facts --json` prints"),
         ('{"toolchain": {}, "rows": [{"kernel": "a"}]}', "is not what `tilecheck facts --json` prints"),
         ('{"toolchain": {}, "rows": []}', "have no row in common"),
@@ -351,6 +367,7 @@ def test_file_that_cannot_be_used(text: str, message: str, tmp_path: Path, capfd
     code, out, err = run(capfd, "diff-codegen", str(tmp_path / "old.json"), new)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1 and message in err
+    assert "git checkout" not in err and "record" not in err, "it may be anybody's file"
 
 
 def test_folder_without_facts(tmp_path: Path, capfd: Told) -> None:
@@ -376,6 +393,14 @@ def test_two_versions(compiler: Stand, capfd: Told, monkeypatch: pytest.MonkeyPa
     assert f"TileLang 0.1.14 -> TileLang {TOOLCHAIN['tilelang']}" in out
     assert "worse   hopper-tile-fp16-sm_90a" in out
     assert "TileLang 0.1.14: 3 rows" in err
+
+
+@pytest.mark.parametrize("other", ["installed", "{}", "{}.0"])
+def test_one_version_is_not_compiled_twice(other: str, compiler: Stand, capfd: Told) -> None:
+    installed = TOOLCHAIN["tilelang"]
+    code, out, err = run(capfd, "diff-codegen", installed, other.format(installed), "hopper")
+    assert (code, out, compiler.rows) == (2, "", [])
+    assert err == f"tilecheck: A and B are both TileLang {installed}: name two versions, or a file of facts\n"
 
 
 def test_file_against_a_version_takes_the_rows_of_the_file(

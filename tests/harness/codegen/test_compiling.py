@@ -1,8 +1,10 @@
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tilecheck.codegen import CodegenError, NoToolchain, find_toolchain
+from tilecheck.codegen import CodegenError, NoToolchain, Toolchain, find_toolchain
 from tilecheck.codegen.compiling import Usage, compile_cubin, options_of, parse_usage
 from tilecheck.gist import telling_line
 
@@ -90,6 +92,62 @@ def test_options_are_those_of_tilelang(pass_configs: dict[str, Any], monkeypatch
 )
 def test_telling_line(message: str, line: str) -> None:
     assert telling_line(message) == line
+
+
+POISON = {
+    "NVCC_PREPEND_FLAGS": "-DN=7",
+    "NVCC_APPEND_FLAGS": "-Xptxas -O0",
+    "PTXAS_FLAGS": "-O0",
+    "CUDAFE_FLAGS": "--no-such-option",
+    "INCLUDES": "-I{folder}",
+    "SYSTEM_INCLUDES": "-isystem {folder}",
+    "CPATH": "{folder}",
+    "C_INCLUDE_PATH": "{folder}",
+    "CPLUS_INCLUDE_PATH": "{folder}",
+    "GCC_EXEC_PREFIX": "{folder}/",
+    "COMPILER_PATH": "{folder}",
+    "CICC_PATH": "{folder}",
+    "NVVMIR_LIBRARY_DIR": "{folder}",
+}
+"""Variables by which somebody's shell has a say in what nvcc and g++ make of a source."""
+
+
+def test_nobodys_variables_reach_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvcc = tmp_path / "nvcc"
+    (tmp_path / "told").write_text(TOLD)
+    lines = (f"env > '{tmp_path}/seen'", 'cp "$0" "${@: -2:1}"', f"cat '{tmp_path}/told'")
+    nvcc.write_text("\n".join(["#!/bin/bash", *lines, ""]))
+    nvcc.chmod(0o755)
+    for name in POISON:
+        monkeypatch.setenv(name, "poison")
+    monkeypatch.setenv("NVCC_CCBIN", "g++-12")
+    compile_cubin("source", "sm_80", {}, Toolchain(nvcc, nvcc, nvcc, "path", {}))
+    seen = dict(line.split("=", 1) for line in (tmp_path / "seen").read_text().splitlines())
+    assert "poison" not in seen.values()
+    assert seen["NVCC_CCBIN"] == "g++-12", "where the machine's own is too new for nvcc, nothing else helps"
+    assert seen["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.codegen
+def test_code_is_the_same_whatever_the_shell_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        toolchain = find_toolchain()
+    except NoToolchain as error:
+        pytest.skip(str(error))
+    source = """
+#if __has_include(<poison.h>)
+#include <poison.h>
+#endif
+#ifndef N
+#define N 4
+#endif
+extern "C" __global__ void k(float* a) { for (int i = 0; i < N; ++i) a[threadIdx.x + i * 32] *= 2; }
+"""
+    clean = compile_cubin(source, "sm_80", {}, toolchain)
+    (tmp_path / "poison.h").write_text("#define N 9\n")
+    for name, value in POISON.items():
+        monkeypatch.setenv(name, value.format(folder=tmp_path))
+    assert compile_cubin(source, "sm_80", {}, toolchain) == clean
 
 
 @pytest.mark.codegen

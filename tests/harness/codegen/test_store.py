@@ -207,6 +207,9 @@ class TestBrokenFile:
             store.read(path, "sm_90a")
 
 
+PIPELINED = changed(AMPERE, {"LDGDEPBAR": 4, "DEPBAR": 2})
+
+
 class TestChanges:
     @pytest.mark.parametrize(
         ("old", "new", "words", "severity"),
@@ -233,6 +236,12 @@ class TestChanges:
                 "dynamic shared memory 65536 -> 98304",
                 "regression",
             ),
+            # A pipeline of cp.async that is lost; the waits that stay are for a bulk store.
+            (PIPELINED, AMPERE, "DEPBAR 2 -> 0, LDGDEPBAR 4 -> 0", "regression"),
+            (PIPELINED, changed(AMPERE, {"DEPBAR": 1}), "DEPBAR 2 -> 1, LDGDEPBAR 4 -> 0", "regression"),
+            (changed(PIPELINED, {"UTMALDG": 4}), changed(AMPERE, {"UTMALDG": 4}), None, "regression"),
+            # A stage more or less.
+            (PIPELINED, changed(PIPELINED, {"LDGDEPBAR": 3, "DEPBAR": 1}), None, "neutral"),
             # Unrolled differently: nobody knows which is faster.
             (AMPERE, changed(AMPERE, {"HMMA": 16, "LDGSTS.128": 4, "LDSM": 8, "total": 90}), None, "neutral"),
             (AMPERE, changed(AMPERE, {"BAR": 2}), "BAR 0 -> 2", "neutral"),
@@ -265,6 +274,10 @@ class TestChanges:
         opposite = {"regression": "improvement", "improvement": "regression", "neutral": "neutral"}
         back = changes.changes(new, old)
         assert sorted(opposite[c.severity] for c in back) == sorted(c.severity for c in found)
+
+    def test_bulk_copies_need_no_groups(self) -> None:
+        found = changes.changes(PIPELINED, changed(AMPERE, {"LDGSTS.128": 0, "UTMALDG": 4, "SYNCS": 9}))
+        assert {c.words for c in found if c.severity != "neutral"} == {"UTMALDG 0 -> 4"}
 
     def test_better_way_in_place_of_another_is_no_loss(self) -> None:
         found = changes.changes(

@@ -1,10 +1,12 @@
 import importlib.metadata
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from tilecheck import environment
+from tilecheck.codegen import toolchain
 from tilecheck.codegen.toolchain import NoToolchain, find_toolchain
 
 
@@ -84,13 +86,50 @@ def test_fingerprint_names_all_that_decides(bare: Path) -> None:
     toolkit(bare)
     assert list(find_toolchain().fingerprint) == [
         "apache-tvm-ffi",
+        "cccl",
+        "crt",
         "nvcc",
         "nvdisasm",
+        "nvvm",
         "ptxas",
         "tilelang",
         "z3-solver",
     ]
     assert find_toolchain().fingerprint["tilelang"] == importlib.metadata.version("tilelang")
+
+
+def test_parts_of_a_toolkit_have_its_versions(bare: Path) -> None:
+    toolkit(bare)
+    listed = {"cuda_cccl": "13.0.85", "cuda_crt": "13.0.88", "libnvvm": "13.0.90", "cuda_nvcc": "13.0.88"}
+
+    def parts(content: str) -> list[str]:
+        (bare / "version.json").write_text(content)
+        find_toolchain.cache_clear()
+        return [find_toolchain().fingerprint[name] for name in ("cccl", "crt", "nvvm")]
+
+    assert parts(json.dumps({name: {"name": name, "version": v} for name, v in listed.items()})) == [
+        "13.0.85",
+        "13.0.88",
+        "13.0.90",
+    ]
+    assert parts('{"cuda_nvcc": {"version": "12.8.93"}}') == ["12.8.93"] * 3
+    for broken in ("", "[]", '{"libnvvm": 3}', '{"libnvvm": {}}'):
+        assert parts(broken) == ["unknown"] * 3
+
+
+@pytest.mark.parametrize("package", ["nvidia-nvvm", "nvidia-cuda-cccl", "nvidia-cuda-crt"])
+def test_another_wheel_is_another_toolchain(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    nvcc = toolkit(bare) / "bin" / "nvcc"
+    monkeypatch.setattr(toolchain, "_find_nvcc", lambda: (nvcc, "wheels"))
+    versions = {"nvidia-nvvm": "1", "nvidia-cuda-cccl": "1", "nvidia-cuda-crt": "1"}
+    monkeypatch.setattr(toolchain, "version", versions.get)
+    before = find_toolchain().fingerprint
+    versions[package] = "2"
+    find_toolchain.cache_clear()
+    after = find_toolchain().fingerprint
+    assert [(before[name], after[name]) for name in before if before[name] != after[name]] == [("1", "2")]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tilecheck import environment
 from tilecheck.codegen import changes, store
 from tilecheck.ledger import Known
-from tilecheck.plugin.code.rows import baselines, key_of, rows_to_store, selected
+from tilecheck.plugin.code.rows import baselines, key_of, rows_to_store, selected, selected_arches
 from tilecheck.plugin.code.shared import SharedRow
 from tilecheck.plugin.expected import known_of_code, reason_of
 from tilecheck.plugin.options import option, spelling
@@ -28,6 +28,9 @@ FACTS = "tilecheck-facts"
 """Name of the user property that holds the facts of a test's row, as JSON; only where a report is made."""
 
 _seen_key = pytest.StashKey[dict[str, "Facts"]]()
+
+_told_key = pytest.StashKey[set[str]]()
+"""Architectures of which a test has said that their file cannot be used."""
 
 Finding = Literal["kept", "broken", "same", "source", "changed", "new", "compile error", "no compiler"]
 
@@ -97,7 +100,7 @@ class CodeChecker:
         `--update-facts` the facts are stored at the end of the run instead.
         """
         __tracebackhide__ = True
-        stored = self._stored(row.arch.name)
+        stored = self._stored_for(row)
         toolchain = self._toolchain_for(row)
         updating: bool = option(self._config, "update-facts")
         moved = ""
@@ -215,6 +218,24 @@ class CodeChecker:
             return store.read(store.path_of(baselines(self._config), arch), arch)
         except store.StoreError as error:
             raise AssertionError(str(error)) from None
+
+    def _stored_for(self, row: CodeRow) -> "store.Stored | None":
+        """What is stored of the architecture of a row.
+
+        A file that cannot be used fails one test, that of the architecture, or the first that asks; the
+        others skip.
+        """
+        __tracebackhide__ = True
+        arch = row.arch.name
+        try:
+            return self._stored(arch)
+        except AssertionError:
+            told = self._config.stash.setdefault(_told_key, set())
+            if arch not in selected_arches(self._config) and arch not in told:
+                told.add(arch)
+                raise
+        file = from_here(self._config, str(store.path_of(baselines(self._config), arch)))
+        pytest.skip(f"not compared, as {file} cannot be used: another test says why")
 
     def _is_whole(self, arch: str) -> bool:
         """Whether this run has all rows of an architecture."""

@@ -17,7 +17,7 @@ from tilecheck.arches import ARCHES
 from tilecheck.codegen.store import DEFAULT, Key, stored_arches
 from tilecheck.plugin.expected import known_of_code
 from tilecheck.plugin.parametrization import unconfigured
-from tilecheck.plugin.rows import CODE_ARCH, CODE_ROW, CodeRow, code_row_of
+from tilecheck.plugin.rows import CODE_ARCH, CODE_ROW, CodeRow, code_arch_of, code_row_of
 from tilecheck.plugin.specs import specs
 
 PART = ("sm_80", "sm_90a")
@@ -26,6 +26,7 @@ copies each.
 """
 
 _selected_key = pytest.StashKey[frozenset[str]]()
+_selected_arches_key = pytest.StashKey[frozenset[str]]()
 
 
 def code_rows(config: pytest.Config) -> Iterator[CodeRow]:
@@ -63,6 +64,11 @@ def selected(config: pytest.Config) -> frozenset[str]:
     return config.stash[_selected_key]
 
 
+def selected_arches(config: pytest.Config) -> frozenset[str]:
+    """The architectures that this session has a test of what is stored of."""
+    return config.stash[_selected_arches_key]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not specs(metafunc.config):
         return
@@ -96,6 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     rows = (row for item in session.items if (row := code_row_of(item)))
     session.config.stash[_selected_key] = frozenset(row.id for row in rows)
+    arches = (arch for item in session.items if (arch := code_arch_of(item)))
+    session.config.stash[_selected_arches_key] = frozenset(arches)
 
 
 def _of_part(row: CodeRow) -> bool:

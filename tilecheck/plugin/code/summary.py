@@ -1,11 +1,12 @@
 """The end of a run that looked at code: how many rows, what changed, and what was stored."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from tilecheck.arches import ARCHES
+from tilecheck.codegen import cache_trouble
 from tilecheck.codegen.changes import SEVERITIES
 from tilecheck.plugin.code.checking import CodeRecord
 from tilecheck.plugin.code.rows import code_rows
@@ -51,6 +52,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         *table(looked_at),
         *_left_out(config, results.records, looked_at),
         *_in_source_only(looked_at),
+        *_of_cache(looked_at),
         *under_another_toolchain(looked_at, None if config.get_verbosity() > 0 else SHOWN),
     ):
         terminalreporter.write_line(line)
@@ -97,6 +99,12 @@ def _left_out(
     seen, there = len({record.row for record in looked_at}), sum(1 for _ in code_rows(config))
     if 0 < seen < there:
         yield f"{seen} of {there} rows; all of them: pytest -m codegen"
+
+
+def _of_cache(looked_at: Sequence[CodeRecord]) -> Iterator[str]:
+    trouble = cache_trouble() if looked_at else ""
+    if trouble:
+        yield trouble
 
 
 def _in_source_only(records: Iterable[CodeRecord]) -> Iterator[str]:
