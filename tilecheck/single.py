@@ -54,10 +54,13 @@ class Single:
 
 @dataclass(frozen=True)
 class Task:
-    """What the process does.  folder: where it says that all is ready, and is told to go on."""
+    """What the process does.  folder: where it says that all is ready, and is told to go on, by process
+    `parent`.
+    """
 
     singles: tuple[Single, ...]
     folder: Path
+    parent: int = field(default_factory=os.getpid)
 
 
 def find_tool(name: str) -> str | None:
@@ -113,7 +116,6 @@ def run_under(
 
 
 _READY, _GO = "ready", "go"
-_LONGEST_WAIT = 600.0  # seconds; whoever was to say "go" is dead by then
 
 
 def _wait_until(done: Callable[[], bool], seconds: float) -> float:
@@ -126,6 +128,15 @@ def _wait_until(done: Callable[[], bool], seconds: float) -> float:
     return end - time.monotonic()
 
 
+def _wait_for_go(task: Task) -> None:
+    """For as long as it takes until no other test wants to be alone; raises ProcessLookupError where nobody is
+    left to say so.
+    """
+    while not (task.folder / _GO).exists():
+        os.kill(task.parent, 0)
+        time.sleep(0.02)
+
+
 def main(source: IO[bytes]) -> None:
     """The process under the tool."""
     from tilecheck.launch import Cuda
@@ -134,7 +145,7 @@ def main(source: IO[bytes]) -> None:
     device = Cuda()
     launches = [_prepared(single, device) for single in task.singles]
     (task.folder / _READY).touch()
-    _wait_until((task.folder / _GO).exists, _LONGEST_WAIT)
+    _wait_for_go(task)
     for launch in launches:
         sys.stdout.write(f"{LAUNCHED} {launch()}\n")
 
