@@ -129,9 +129,7 @@ def _wait_until(done: Callable[[], bool], seconds: float) -> float:
 
 
 def _wait_for_go(task: Task) -> None:
-    """For as long as it takes until no other test wants to be alone; raises ProcessLookupError where nobody is
-    left to say so.
-    """
+    """However long others take that want to be alone; raises ProcessLookupError where nobody is left to say go."""
     while not (task.folder / _GO).exists():
         os.kill(task.parent, 0)
         time.sleep(0.02)
