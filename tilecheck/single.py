@@ -129,7 +129,7 @@ def _wait_until(done: Callable[[], bool], seconds: float) -> float:
 
 
 def _wait_for_go(task: Task) -> None:
-    """However long others take that want to be alone; raises ProcessLookupError where nobody is left to say go."""
+    """However long others are alone on the GPU; raises ProcessLookupError where nobody is left to say it."""
     while not (task.folder / _GO).exists():
         os.kill(task.parent, 0)
         time.sleep(0.02)
