@@ -88,6 +88,15 @@ def test_wheel_holds_the_package_alone(tmp_path: Path) -> None:
     assert "License-Expression: Apache-2.0" in metadata
 
 
+def test_reports_know_nothing_of_nights() -> None:
+    """`tilecheck.nightly` builds on `tilecheck.report`, and not the other way round."""
+    modules = list((ROOT / "tilecheck" / "report").rglob("*.py"))
+    assert modules
+    for module in modules:
+        found = re.findall(r"^\s*(?:from|import) tilecheck.*\bnightly\b.*", module.read_text(), re.MULTILINE)
+        assert not found, module.name
+
+
 # The pins
 
 

@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilecheck.nightly.trendfile import read_history, write_trend
     from tilecheck.report import folder
     from tilecheck.report.merging import merge
     from tilecheck.report.overview import headline
@@ -43,16 +44,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(missing)
     code, project = 0, ""
     try:
-        pasts = None if arguments.history is None else folder.read_history(arguments.history)
+        pasts = None if arguments.history is None else read_history(arguments.history)
         if arguments.reports:
             found = merge([folder.read(path) for path in arguments.reports])
             folder.prepare(out)
-            folder.write(found, out, trend=pasts is not None)
+            folder.write(found, out)
             line = headline(found)
             note(f"{folder.show(out / folder.PAGE)}: {line.words}")
             code, project = (0 if line.state in ("passed", "skipped") else 1), found.project
         if pasts is not None:
-            words = folder.write_trend(pasts, out, project)
+            words = write_trend(pasts, out, project)
             note(f"{folder.show(out / folder.TREND)}: {words}")
     except ValueError as error:
         raise BadInput(str(error)) from error

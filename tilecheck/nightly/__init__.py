@@ -11,5 +11,10 @@ triage     each failure once: since when, what changed, how to repeat it
 newest     which TileLang is the newest that can be had
 upgrade    the suite under it, side by side with the pinned one
 words      summary.md and the table at the end
+trend      what the nights on record have in common and what not
+trendpage  the text of trend.html
+trendfile  trend.html, beside a report if there is one
 job        all of it, in order
+
+Pages and reports are those of `tilecheck.report`, which knows nothing of nights.
 """

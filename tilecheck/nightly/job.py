@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
@@ -33,11 +33,12 @@ from tilecheck.nightly.results import (
     with_bars,
 )
 from tilecheck.nightly.stages import Ended, Stage, State, run_stage
+from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
 from tilecheck.project import Project
-from tilecheck.report.folder import missing_extra, read_history, write_trend
+from tilecheck.report.folder import missing_extra
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
@@ -67,7 +68,9 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     """Runs a night; its exit code.  history: the folder of all nights.  say: told of each stage as it ends.
 
     All that is found lies in `choice.out` then: night.json, summary.md, trends.json, logs/, and a folder a
-    stage; of them report/ has the page of all nights, this one included.
+    stage; of them report/ has the page of all nights, this one included. That page is made when the night is
+    on record, and only then does the first page of the report lead to it. If the night is killed before, the
+    report is as its stage left it, without page and link; the page of the next night shows what is on record.
     """
     begun = datetime.now(timezone.utc).isoformat(timespec="seconds")
     say(f"seed {choice.seed}; to repeat this night: --seed {choice.seed}")
@@ -77,11 +80,7 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     with ExitStack() as locks, _terminated_is_interrupted():
         try:
             ended, guarded = _guard(choice, project.root, say, locks)
-            with suppress(OSError):  # which appending to it tells
-                history.mkdir(parents=True, exist_ok=True)
-            for each in _stages(choice, project, history, ended, guarded, say):
-                ended.append(each)
-                _say_ended(each, say)
+            _run_stages(choice, project, guarded, ended, say)
         except KeyboardInterrupt:
             interrupted = True
             say("interrupted")
@@ -147,31 +146,50 @@ def _lock(uuid: str) -> FileLock:
     return FileLock(folder / f"{uuid}.lock", timeout=0)
 
 
-def _stages(
-    choice: Choice, project: Project, history: Path, before: Sequence[Ended], guarded: _Guarded, say: Say
-) -> Iterator[Ended]:
-    """before: what has ended, the guard at first; each stage is added to it before the next."""
-    refused = any(each.state != "passed" for each in before)
+def _run_stages(choice: Choice, project: Project, guarded: _Guarded, ended: list[Ended], say: Say) -> None:
+    """Runs all stages but the guard and adds each to `ended` as it ends: an interrupt loses none of them.
+
+    ended: the guard, if it ran.
+    """
+    refused = any(each.state != "passed" for each in ended)
     variables = _variables(choice)
     reports = _has_report(choice.python, project.root, variables)
     arch = guarded.arch if guarded.arch in ARCHES else ""
-    for stage in plan.stages(choice, project, history, arch, reports, refused):
-        if choice.simulate and stage.name in ONLY_ON_GPU:
-            yield Ended(stage.name, "skipped", 0.0, "needs a GPU", gates=stage.gates)
-        elif refused and stage.name in ON_GPU and stage.name not in UNCONDITIONAL:
-            yield Ended(stage.name, "refused", 0.0, "the guard does not let it run", gates=stage.gates)
-        elif stage.name == "newest" and choice.newest == "off":
-            yield Ended(stage.name, "skipped", 0.0, "not asked for", gates=stage.gates)
-        elif stage.name == "report" and not reports:
-            yield Ended(stage.name, "broken", 0.0, "pytest has no option --tilecheck-report here")
-        elif stage.name == "report" and not plan.report(choice, history).steps:
-            tested = any(e.name in TESTED and e.state not in ("skipped", "refused") for e in before)
-            state: State = "broken" if tested else "skipped"
-            yield Ended(stage.name, state, 0.0, "no stage has left a report")
-        else:
+    for planned in plan.stages(choice, project, arch, reports, refused):
+        # What the report is made of is known only when the others have ended.
+        stage = plan.report(choice) if planned.name == "report" else planned
+        each = _not_run(stage, choice, refused, reports, ended)
+        if each is None:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
-            now = plan.report(choice, history) if stage.name == "report" else stage
-            yield _run(now, choice, project.root, variables)
+            each = _run(stage, choice, project.root, variables)
+        ended.append(each)
+        _say_ended(each, say)
+
+
+def _not_run(
+    stage: Stage, choice: Choice, refused: bool, reports: bool, before: Sequence[Ended]
+) -> Ended | None:
+    """Why a stage is not run; None: it is.
+
+    refused: the guard lets nothing onto the GPU.  reports: whether pytest can write them.
+    before: the stages that have ended.
+    """
+
+    def because(state: State, words: str) -> Ended:
+        return Ended(stage.name, state, 0.0, words, gates=stage.gates)
+
+    if choice.simulate and stage.name in ONLY_ON_GPU:
+        return because("skipped", "needs a GPU")
+    if refused and stage.name in ON_GPU and stage.name not in UNCONDITIONAL:
+        return because("refused", "the guard does not let it run")
+    if stage.name == "newest" and choice.newest == "off":
+        return because("skipped", "not asked for")
+    if stage.name == "report" and not reports:
+        return because("broken", "pytest has no option --tilecheck-report here")
+    if stage.name == "report" and not stage.steps:
+        tested = any(each.name in TESTED and each.state not in ("skipped", "refused") for each in before)
+        return because("broken" if tested else "skipped", "no stage has left a report")
+    return None
 
 
 def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str]) -> Ended:
@@ -344,7 +362,7 @@ def _upgraded(found: upgrade.Upgrade) -> Upgraded | None:
 
 
 def _draw(history: Path, out: Path, project: str) -> list[str]:
-    """Makes the page of all nights anew, now that this one is among them; why not, as notes."""
+    """Makes the page of all nights, now that this one is on record; why not, as notes."""
     if missing := missing_extra():
         return [f"the page of all nights was not made: {missing}"]
     try:

@@ -78,12 +78,10 @@ def guard_file(choice: Choice) -> Path:
     return choice.folder("guard") / "guard.json"
 
 
-def stages(
-    choice: Choice, project: Project, history: Path, arch: str, reports: bool, refused: bool = False
-) -> list[Stage]:
+def stages(choice: Choice, project: Project, arch: str, reports: bool, refused: bool = False) -> list[Stage]:
     """All but the guard, in their order.
 
-    history: the folder of all nights.  arch: of the GPU, whose code is recorded.
+    arch: of the GPU, whose code is recorded.
     reports: whether pytest has `--tilecheck-report`.  refused: the guard does not let them onto the GPU.
     """
     made: dict[str, Callable[[], Stage]] = {
@@ -96,7 +94,7 @@ def stages(
         ),
         "codegen": lambda: _codegen(choice, project, arch, reports),
         "newest": lambda: _newest(choice, project, arch),
-        "report": lambda: report(choice, history),
+        "report": lambda: report(choice),
     }
     return [make() for name, make in made.items() if name in choice.stages]
 
@@ -205,18 +203,14 @@ def _newest(choice: Choice, project: Project, arch: str) -> Stage:
     return _stage(choice, "newest", Step(tuple(command)), gates=choice.newest_gates)
 
 
-def report(choice: Choice, history: Path) -> Stage:
-    """One report of all that the stages have written by now, and of the nights before; without steps if none
-    has.
+def report(choice: Choice) -> Stage:
+    """One report of all that the stages have written by now; without steps if none has.
+
+    It has no page of the nights: this one is not among them before it has ended.
     """
     folders = [choice.folder(name) / "report" for name in TESTED if name in choice.stages]
     found = [str(folder) for folder in folders if folder.is_dir()]
-    # A history that is not there yet, or cannot be, costs no report.
-    past = ("--history", str(history)) if history.is_dir() else ()
-    command = (
-        *(choice.python, "-m", "tilecheck", "report", *found),
-        *("--out", str(choice.folder("report")), *past),
-    )
+    command = (choice.python, "-m", "tilecheck", "report", *found, "--out", str(choice.folder("report")))
     # 1: it is written, and says that tests failed, which their own stages have said.
     steps = (Step(command, fine=(1,)),) if found else ()
     return _stage(choice, "report", *steps)

@@ -9,9 +9,7 @@ overview   states, counts and findings, as both pages show them
 summary    summary.md, for the summary of a CI job
 plots      SVG, by matplotlib
 page       index.html
-trend      what the nights on record have in common and what not
 sparks     small plots for tables, as paths of SVG
-trendpage  trend.html
 rendering  pages, by Jinja2
 folder     the files, and what may not be written over
 watch      makes the report of a run whose process died

@@ -2,9 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tilecheck import files
 from tilecheck.report.assembly import assemble
@@ -12,14 +10,13 @@ from tilecheck.report.codec import WrongForm, from_plain, to_json
 from tilecheck.report.journal import FILE as JOURNAL
 from tilecheck.report.journal import read_events
 from tilecheck.report.model import SCHEMA, Report
-
-if TYPE_CHECKING:
-    from tilecheck.nightly.history import Past
+from tilecheck.report.rendering import with_link
+from tilecheck.report.summary import summary
 
 PAGE, SUMMARY, RESULTS = "index.html", "summary.md", "results.json"
 
 TREND = "trend.html"
-"""The page of the nights on record, where there is a history."""
+"""The page of the nights on record, where somebody lays it beside them."""
 
 MARK = '<meta name="generator" content="tilecheck'
 """In each page of ours, near its beginning."""
@@ -54,7 +51,7 @@ def prepare(folder: Path) -> None:
         if next(folder.glob("*.py"), None) is not None:
             raise ReportError(f"{shown} holds Python files; give a folder of its own to a report")
         for name in (PAGE, TREND):
-            _ours(folder / name)
+            require_ours(folder / name)
         folder.mkdir(parents=True, exist_ok=True)
         for name in (PAGE, TREND, SUMMARY, RESULTS, JOURNAL):
             (folder / name).unlink(missing_ok=True)
@@ -63,47 +60,38 @@ def prepare(folder: Path) -> None:
         raise ReportError(f"{shown}: {error.strerror or error}") from error
 
 
-def write(report: Report, folder: Path, trend: bool = False) -> None:
+def write(report: Report, folder: Path) -> None:
     """Writes all three files, results.json first: if the others cannot be made, nothing is lost.
 
-    trend: the page of the nights is to lie beside them.  Raises ReportError where one cannot be written.
+    Raises ReportError where one cannot be written.
     """
-    from tilecheck.report.summary import summary
-
     replace(folder / RESULTS, f"{to_json(report, indent=1)}\n")
     replace(folder / SUMMARY, summary(report))
 
     from tilecheck.report.page import page
 
-    replace(folder / PAGE, page(report, trend))
+    replace(folder / PAGE, page(report))
     (folder / JOURNAL).unlink(missing_ok=True)
 
 
-def read_history(folder: Path) -> "dict[str, Past]":
-    """The nights of each GPU model.  Raises ReportError where there is no such folder."""
-    from tilecheck.nightly.history import all_models
+def link_trend(folder: Path) -> None:
+    """Lets index.html lead to trend.html, which lies beside it by now: no link ever leads to nothing.
 
-    try:
-        return all_models(folder)
-    except OSError as error:
-        raise ReportError(f"{show(folder)}: {error.strerror or error}; tilecheck nightly keeps it") from error
-
-
-def write_trend(pasts: "Mapping[str, Past]", folder: Path, project: str = "") -> str:
-    """Writes the page of all nights into a folder, beside a report if there is one; what it says, in a line.
-
-    Raises ReportError where it cannot be written.
+    Without an index.html there is nothing to do. Raises ReportError where it cannot be written.
     """
-    from tilecheck.report.trendpage import trend_page
+    page = folder / PAGE
+    try:
+        text = page.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ReportError(f"{show(page)}: {error.strerror or error}") from error
+    linked = with_link(text, TREND, "Trend")
+    if linked != text:
+        replace(page, linked)
 
-    page = folder / TREND
-    _ours(page)
-    text, words = trend_page(pasts, project, beside=(folder / PAGE).exists())
-    replace(page, text)
-    return words
 
-
-def _ours(page: Path) -> None:
+def require_ours(page: Path) -> None:
     """Raises ReportError where there is such a file that we did not write."""
     if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
         raise ReportError(

@@ -16,7 +16,7 @@ from tilecheck.report.overview import (
     kernels,
     sections,
 )
-from tilecheck.report.rendering import Plot, render
+from tilecheck.report.rendering import LATER, Plot, render
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class KernelPage:
     histories: Mapping[str, Plot]
 
 
-def page(report: Report, trend: bool = False) -> str:
-    """The text of index.html.  trend: the page of the nights lies beside it."""
+def page(report: Report) -> str:
+    """The text of index.html."""
     return render(
         "report.html.j2",
         version=report.tilecheck,
         report=report,
-        trend=trend,
+        later=LATER,
         headline=headline(report),
         sections=sections(report),
         longest=max((view.seconds for view in sections(report)), default=0.0) or 1.0,

@@ -10,7 +10,10 @@ from tilecheck.latency.gate import seconds as in_seconds
 from tilecheck.report.model import Test
 from tilecheck.report.overview import moment, share, short, took
 
-_TEMPLATES = "templates"
+_PACKAGE, _TEMPLATES = "tilecheck.report", "templates"
+
+LATER = "<!-- later -->"
+"""In a page that is written, where a link to one that is made after it can go."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,16 @@ class Plot:
     caption: str
 
 
-def render(template: str, **shown: Any) -> str:
-    """The page that a template makes of what it is given."""
+def render(template: str, package: str = _PACKAGE, /, **shown: Any) -> str:
+    """The page that a template makes of what it is given.
+
+    package: whose the template is; the frame and the macros that it builds on are ours.
+    """
     import jinja2
     from markupsafe import Markup
 
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_resource),
+        loader=jinja2.FunctionLoader(lambda name: _resource(name, package if name == template else _PACKAGE)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -58,8 +64,16 @@ def render(template: str, **shown: Any) -> str:
     return text
 
 
-def _resource(name: str) -> str:
-    return files("tilecheck.report").joinpath(f"{_TEMPLATES}/{name}").read_text(encoding="utf-8")
+def with_link(page: str, file: str, title: str) -> str:
+    """A page with a link to a file beside it, among those to its parts; as it is where no place was kept.
+
+    What a run says holds no such place: it is escaped, and stands below.
+    """
+    return page.replace(LATER, f'<li><a href="{file}">{title}</a></li>', 1)
+
+
+def _resource(name: str, package: str = _PACKAGE) -> str:
+    return files(package).joinpath(f"{_TEMPLATES}/{name}").read_text(encoding="utf-8")
 
 
 def _message(test: Test) -> str:

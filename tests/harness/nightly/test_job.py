@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.report import preload
 from tests.harness.report.examples import whole_report
+from tests.harness.report.test_pages import page_of
 from tilecheck.cli import main
 from tilecheck.latency.baselines import read_run
 from tilecheck.nightly import job
@@ -61,7 +61,10 @@ elif words[1] == "tilecheck.nightly.upgrade":
 elif words[1] == "tilecheck":
     name = {"doctor": "doctor", "facts": "facts", "report": "report"}[words[2]]
     if name == "report":
-        write(os.path.join(words[words.index("--out") + 1], "summary.md"), "## all kernels\n")
+        out = words[words.index("--out") + 1]
+        write(os.path.join(out, "summary.md"), "## all kernels\n")
+        if "page" in scenario.get(name, {}):
+            write(os.path.join(out, "index.html"), scenario[name]["page"])
 else:
     junit = option("--junit-xml")
     name = os.path.basename(os.path.dirname(junit))
@@ -215,24 +218,25 @@ def test_night_is_kept_with_all_that_the_page_of_nights_shows(stage: Stage) -> N
 
 
 def test_report_has_the_page_of_all_nights_with_this_one(stage: Stage) -> None:
-    preload.needed()
     stage.night(latency={"run": times(1e-4, "same")})
-    code, night = stage.night(correctness={"code": 1, "tests": {"softmax-one": "softmax is wrong"}})
+    failing = {"code": 1, "tests": {"softmax-one": "softmax is wrong"}}
+    code, night = stage.night(correctness=failing, report={"page": page_of(whole_report())})
     assert code == 13 and night["notes"] == []
     page = (stage.out / "report" / "trend.html").read_text()
     assert "2 nights, the last on" in page and "Red: correctness failed" in page and "softmax-one" in page
-    for words, _ in stage.calls():
-        if words[1:3] == ["tilecheck", "report"]:  # so that its first page links to this one
-            assert words[-2:] == ["--history", str(stage.folder / "history")]
+    assert 'href="index.html"' in page
+    assert 'href="trend.html"' in (stage.out / "report" / "index.html").read_text()
+    assert not any("--history" in words for words, _ in stage.calls()), "it is made once"
 
 
 def test_page_of_nights_that_cannot_be_made_costs_neither_results_nor_exit_code(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preload.needed()
-    monkeypatch.setattr("tilecheck.report.trendpage.trend_page", lambda *_, **__: 1 / 0)
-    code, night = stage.night()
+    first = page_of(whole_report())
+    monkeypatch.setattr("tilecheck.nightly.trendfile.trend_page", lambda *_, **__: 1 / 0)
+    code, night = stage.night(report={"page": first})
     assert code == 0
+    assert (stage.out / "report" / "index.html").read_text() == first, "a link to nothing"
     (note,) = night["notes"]
     assert note == "the page of all nights was not made: ZeroDivisionError: division by zero"
     monkeypatch.setattr(job, "missing_extra", lambda: "jinja2 is not installed")
@@ -240,13 +244,30 @@ def test_page_of_nights_that_cannot_be_made_costs_neither_results_nor_exit_code(
     assert not (stage.out / "report" / "trend.html").exists()
 
 
+def test_night_that_is_killed_before_the_page_of_nights_leaves_no_link_to_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise SystemExit
+
+    first = page_of(whole_report())
+    with monkeypatch.context() as patch:
+        patch.setattr(History, "append", killed)
+        with pytest.raises(SystemExit):
+            stage.night(report={"page": first})
+    report = stage.folder / "night-1" / "report"
+    assert (report / "index.html").read_text() == first and "trend.html" not in first
+    assert not (report / "trend.html").exists()
+    assert stage.night()[0] == 0
+    assert "1 night, the last on" in (stage.out / "report" / "trend.html").read_text()
+
+
 def test_history_that_cannot_be_written_is_told(stage: Stage) -> None:
     (stage.folder / "history").write_text("a file")
     code, night = stage.night()
     assert code == 0
     assert any("the history was not written" in note for note in night["notes"])
-    (command,) = [words for words, _ in stage.calls() if words[1:3] == ["tilecheck", "report"]]
-    assert "--history" not in command
+    assert states(night)["report"] == "passed"
 
 
 def test_wrong_kernel(stage: Stage) -> None:

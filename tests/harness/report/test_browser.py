@@ -1,123 +1,20 @@
-"""The page in a browser: Debian's Chromium without a window, driven by selenium."""
+"""The page of a report in a browser."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.report import preload
-from tests.harness.report.examples import HOSTILE, hostile, whole_report
-from tests.harness.report.nights import history, nights
-from tests.harness.report.nights import hostile as hostile_night
-
-preload.needed()
-webdriver: Any = pytest.importorskip("selenium.webdriver")
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-if not (CHROMIUM and DRIVER):
-    pytest.skip(
-        "no Chromium: apt-get install -y --no-install-recommends chromium chromium-driver",
-        allow_module_level=True,
-    )
-
-WIDE, NARROW = (1200, 900), (390, 844)
+from tests.harness.report.browsing import READ, SCHEMES, SIZES, Page, contrast
+from tests.harness.report.examples import hostile, whole_report
+from tilecheck.report import folder
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in (
-        "--headless=new",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        f"--user-data-dir={profile}",
-    ):
-        options.add_argument(argument)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # which Chromium refuses to root
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tilecheck.report import folder
-
+def path(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report")
     folder.write(whole_report(), path)
     return path / "index.html"
-
-
-@pytest.fixture(scope="module")
-def trend(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of 30 nights, beside a report."""
-    from tilecheck.report import folder
-
-    past = folder.read_history(history(tmp_path_factory.mktemp("history"), nights(30)))
-    out = tmp_path_factory.mktemp("trend")
-    folder.write(whole_report(), out, trend=True)
-    folder.write_trend(past, out, "example")
-    return out / "trend.html"
-
-
-class Page:
-    def __init__(self, browser: Any, path: Path, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
-        self._browser = browser
-        width, height = size
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        browser.get("about:blank")
-        browser.get(path.as_uri())
-
-    def js(self, script: str, *arguments: Any) -> Any:
-        return self._browser.execute_script(f"return {script}", *arguments)
-
-    def click(self, selector: str) -> None:
-        found = self._browser.find_element("css selector", selector)
-        self.js("arguments[0].scrollIntoView({block: 'center'})", found)
-        found.click()
-
-    def head(self, table: str, column: str) -> str:
-        """A selector of the button that sorts a table by a column."""
-        heads = self.js(
-            "[...document.querySelectorAll(`table[data-sort='${arguments[0]}'] th`)].map(h => h.textContent)",
-            table,
-        )
-        return f"table[data-sort='{table}'] th:nth-child({heads.index(column) + 1}) button"
-
-    def column(self, table: str, number: int) -> list[str]:
-        """The texts of a column, of the rows that are shown."""
-        found: list[str] = self.js(
-            "[...document.querySelectorAll(`table[data-sort='${arguments[0]}'] tbody tr:not([hidden])`)]"
-            ".map(row => row.cells[arguments[1]].textContent.trim())",
-            table,
-            number,
-        )
-        return found
-
-    def filter(self, table: str, text: str) -> str:
-        """Types into the filter of a table; what is said beside it."""
-        from selenium.webdriver.common.keys import Keys
-
-        field = self._browser.find_element("css selector", f"input[aria-label='Filter {table}']")
-        field.send_keys(Keys.CONTROL, "a")
-        field.send_keys(Keys.BACKSPACE, text)
-        said: str = self.js("arguments[0].nextElementSibling.textContent", field)
-        return said
-
-    def errors(self) -> list[str]:
-        return [entry["message"] for entry in self._browser.get_log("browser")]
 
 
 def test_opens_from_disk_without_a_complaint(browser: Any, path: Path) -> None:
@@ -193,8 +90,6 @@ def test_command_is_copied_or_selected(browser: Any, path: Path) -> None:
 
 
 def test_hostile_words_do_nothing(browser: Any, tmp_path: Path) -> None:
-    from tilecheck.report import folder
-
     folder.write(hostile(whole_report()), tmp_path)
     page = Page(browser, tmp_path / "index.html")
     assert page.js("document.querySelector('h1').textContent.includes('<script>alert(1)</script>')")
@@ -202,102 +97,11 @@ def test_hostile_words_do_nothing(browser: Any, tmp_path: Path) -> None:
     assert page.errors() == [], "a script or a picture was refused"
 
 
-def test_pages_of_report_and_nights_lead_to_each_other(browser: Any, trend: Path) -> None:
-    page = Page(browser, trend.with_name("index.html"))
-    page.click("nav a[href='trend.html']")
-    assert page.js("document.querySelector('h1').textContent") == "Green for 5 nights, 1 row drifts"
-    links = page.js("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href'))")
-    assert links[0] == "index.html" and len(links) == 6
-    for link in links[1:]:
-        page.click(f"nav a[href='{link}']")
-        assert page.js("location.hash") == link
-    page.click("nav a[href='index.html']")
-    assert page.js("document.querySelector('h1').textContent") == "1 of 37 tests failed"
-    assert page.errors() == []
-
-
-def test_nights_sort_and_filter(browser: Any, trend: Path) -> None:
-    page = Page(browser, trend)
-    table = "nights on Example GPU"
-    assert page.column(table, 0)[0] == "2026-01-30 02:17"
-    page.click(page.head(table, "night"))
-    assert page.column(table, 0)[0] == "2026-01-01 02:17"
-    page.click(page.head(table, "correctness"))
-    *times, refused = [text.removeprefix("failed ") for text in page.column(table, 6)]
-    assert times == sorted(times) and refused == "refused", "what did not run stays below"
-    assert page.filter(table, "correctness failed") == "2 of 30"
-    times_of = "times on Example GPU"
-    page.click(page.head(times_of, "drift"))
-    assert page.column(times_of, 6)[0].endswith("% in 20"), "what is empty stays below"
-    page.click(page.head(times_of, "row"))
-    assert page.column(times_of, 0)[0].startswith("flash-attention-size0-bf16")
-    assert page.filter(times_of, "softmax slower") == "1 of 12"
-    assert page.errors() == []
-
-
-def test_pictures_are_drawn_where_they_should_be(browser: Any, trend: Path) -> None:
-    for size in (WIDE, NARROW):
-        page = Page(browser, trend, size)
-        boxes = page.js(
-            "[...document.querySelectorAll('.spark, .strip')].map(s => { const r = s.getBoundingClientRect();"
-            "const cell = s.closest('td').getBoundingClientRect();"
-            "return [r.width, r.height, r.left - cell.left, cell.right - r.right]; })"
-        )
-        assert len(boxes) == 9 + 12 + 3
-        for width, height, left, right in boxes:
-            assert width > 60 and height > 10 and left >= 0 and right >= 0
-
-
-def test_hostile_words_in_nights_do_nothing(browser: Any, tmp_path: Path) -> None:
-    from tilecheck.report import folder
-
-    kept = [hostile_night(night, HOSTILE) for night in nights(2)]
-    folder.write_trend(folder.read_history(history(tmp_path / "h", [*nights(30), *kept])), tmp_path, HOSTILE)
-    page = Page(browser, tmp_path / "trend.html")
-    assert page.js("document.querySelector('.mark').textContent.includes('<script>alert(1)</script>')")
-    assert page.js("document.querySelectorAll('img').length") == 0
-    assert page.errors() == [], "a script or a picture was refused"
-
-
-READ = ("body", ".muted", "td .id", "figcaption", "thead th", ".state", "pre", "svg text", "h1")
-READ_OF_NIGHTS = (*(each for each in READ if each != "pre"), ".told li", ".legend", ".was", "td .bad")
-
-
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize(
-    ("of", "read"), [("path", READ), ("trend", READ_OF_NIGHTS)], ids=["report", "nights"]
-)
-def test_fits_and_is_readable(
-    browser: Any,
-    request: pytest.FixtureRequest,
-    of: str,
-    read: tuple[str, ...],
-    size: tuple[int, int],
-    dark: bool,
-) -> None:
-    page = Page(browser, request.getfixturevalue(of), size, dark)
+@SIZES
+@SCHEMES
+def test_fits_and_is_readable(browser: Any, path: Path, size: tuple[int, int], dark: bool) -> None:
+    page = Page(browser, path, size, dark)
     assert page.js("document.documentElement.scrollWidth") <= size[0], "the page scrolls sideways"
-    for selector in read:
+    for selector in (*READ, "pre"):
         assert contrast(page, selector) > 4.5, selector
     assert page.errors() == []
-
-
-def contrast(page: Page, selector: str) -> float:
-    """The ratio of luminances, as WCAG 2 has it, of a text and what is behind it."""
-    colors = page.js(
-        "(() => { const e = document.querySelector(arguments[0]); const style = getComputedStyle(e);"
-        "let b = e; while (b.parentElement && getComputedStyle(b).backgroundColor === 'rgba(0, 0, 0, 0)')"
-        "b = b.parentElement;"
-        "const color = e instanceof SVGElement ? style.fill : style.color;"
-        "return [color, getComputedStyle(b).backgroundColor]; })()",
-        selector,
-    )
-    light, dark = sorted(map(luminance, colors), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(color: str) -> float:
-    channels = [int(part) / 255 for part in color.removeprefix("rgb(").removesuffix(")").split(",")]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

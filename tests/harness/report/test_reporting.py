@@ -391,7 +391,7 @@ def test_project_without_specs_has_nothing_to_report(project: pytest.Pytester) -
 def test_page_that_cannot_be_made_costs_neither_results_nor_exit_code(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(report: Report, trend: bool = False) -> str:
+    def broken(report: Report) -> str:
         raise ZeroDivisionError("a plot")
 
     monkeypatch.setattr(page, "page", broken)

@@ -1,14 +1,14 @@
-"""trend.html: the nights on record, one part a GPU model."""
+"""The text of trend.html: the nights on record, one part a GPU model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilecheck import __version__
 from tilecheck.nightly.history import Past
+from tilecheck.nightly.trend import FIRST, Trend, looks, no_drift, ran_for, trend
 from tilecheck.report import plots
 from tilecheck.report.overview import State
 from tilecheck.report.rendering import Plot, render
-from tilecheck.report.trend import FIRST, Trend, looks, no_drift, ran_for, trend
 
 _WORST: tuple[State, ...] = ("failed", "crashed", "incomplete", "not run", "passed")
 
@@ -39,6 +39,7 @@ def trend_page(pasts: Mapping[str, Past], project: str = "", beside: bool = Fals
         words = f"{worst.gpu}: {words[:1].lower()}{words[1:]}"
     text = render(
         "trend.html.j2",
+        "tilecheck.nightly",
         version=__version__,
         project=project,
         beside=beside,

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.harness.nightly.nights import GPU, history, hostile, nights
 from tests.harness.report import preload
 from tests.harness.report.examples import HOSTILE, whole_report
-from tests.harness.report.nights import GPU, history, hostile, nights
-from tests.harness.report.test_pages import Tags, page_of
+from tests.harness.report.test_pages import Tags
 from tilecheck.cli import main
 from tilecheck.nightly.history import Past
 from tilecheck.nightly.night import Checked, Night, Time, Upgraded
+from tilecheck.nightly.trend import MOST, Trend, trend
+from tilecheck.nightly.trendfile import write_trend
+from tilecheck.nightly.trendpage import trend_page
 from tilecheck.report import folder
-from tilecheck.report.trend import MOST, Trend, trend
 
 
 def trend_of(found: Sequence[Night], told: Sequence[str] = ()) -> Trend:
@@ -26,8 +28,6 @@ def trend_of(found: Sequence[Night], told: Sequence[str] = ()) -> Trend:
 
 def page_of_nights(*pasts: Past, beside: bool = False) -> str:
     preload.needed()
-    from tilecheck.report.trendpage import trend_page
-
     names = [GPU, *(f"Other GPU {n}" for n in range(len(pasts)))]
     return trend_page(dict(zip(names, pasts, strict=False)), "example", beside)[0]
 
@@ -263,11 +263,21 @@ def test_nights_that_swing_make_no_huge_page() -> None:
 # Files and the command
 
 
-def test_first_page_links_to_that_of_the_nights(tmp_path: Path) -> None:
+def test_first_page_links_to_that_of_the_nights_once_there_is_one(tmp_path: Path) -> None:
     preload.needed()
-    folder.write(whole_report(), tmp_path, trend=True)
-    assert '<a href="trend.html">Trend</a>' in (tmp_path / "index.html").read_text()
-    assert "trend.html" not in page_of(whole_report())
+    folder.write(whole_report(), tmp_path)
+    assert "trend.html" not in (tmp_path / "index.html").read_text()
+    for _ in range(2):
+        write_trend({}, tmp_path)
+        links = Tags((tmp_path / "index.html").read_text()).of("a")
+        assert [link["href"] for link in links].count("trend.html") == 1
+
+
+def test_page_of_someone_else_gets_no_link(tmp_path: Path) -> None:
+    preload.needed()
+    (tmp_path / "index.html").write_bytes(b"<nav>mine \xff</nav>")
+    write_trend({}, tmp_path)
+    assert (tmp_path / "index.html").read_bytes() == b"<nav>mine \xff</nav>"
 
 
 class TestCommand:
@@ -301,6 +311,7 @@ class TestCommand:
         kept = history(tmp_path / "history", nights(2))
         assert self.run(capsys, "--history", kept, "--out", tmp_path / "out")[0] == 0
         assert (tmp_path / "out" / "results.json").exists()
+        assert "trend.html" in (tmp_path / "out" / "index.html").read_text()
 
     def test_old_page_never_passes_for_a_new_one(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -310,6 +321,7 @@ class TestCommand:
         self.run(capsys, tmp_path / "out", "--history", kept)
         self.run(capsys, tmp_path / "out")
         assert not (tmp_path / "out" / "trend.html").exists()
+        assert "trend.html" not in (tmp_path / "out" / "index.html").read_text()
 
     def test_torn_line_and_other_schema(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         kept = history(tmp_path / "history", nights(3))
