@@ -169,8 +169,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (("a", "b"), "--out DIR: where shall the report be written?"),
-            (("nothing", "--out", "c"), "nothing: No such file or directory; pytest --report writes it"),
+            (("a", "a"), "--out DIR: where shall the report be written?"),
+            (("nothing",), "nothing: there is no such folder"),
             (
                 ("a", "a", "--out", "c"),
                 "the run of 2026-01-31T14:05:00+00:00 (simulator, as sm_90a) is there twice",
