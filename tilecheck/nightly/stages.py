@@ -9,8 +9,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -168,15 +168,16 @@ def _run(
         step.out.parent.mkdir(parents=True, exist_ok=True)
         made = step.out.open("wb")
     try:
-        child = subprocess.Popen(
-            step.command,
-            cwd=root,
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=made if made is not None else output,
-            stderr=output,
-            start_new_session=True,
-        )
+        with _heeding_interrupts():
+            child = subprocess.Popen(
+                step.command,
+                cwd=root,
+                env=dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=made if made is not None else output,
+                stderr=output,
+                start_new_session=True,
+            )
     except OSError as error:
         os.write(output, f"error: {step.command[0]} does not run: {error.strerror}\n".encode())
         return 127
@@ -195,6 +196,22 @@ def _run(
         return None
     finally:
         _end(child, family)
+
+
+@contextmanager
+def _heeding_interrupts() -> Iterator[None]:
+    """What is started in here heeds SIGINT, also where this process was started to ignore it, as a shell does
+    with what it puts into the background: a child would inherit that, and write down nothing when it hangs.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end(child: "subprocess.Popen[bytes]", family: Sequence[tuple[int, str]]) -> None:

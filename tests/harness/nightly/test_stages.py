@@ -1,9 +1,11 @@
 """A stage: how it ends, and what becomes of the processes of one that hangs."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,9 +119,15 @@ def test_stage_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> N
     assert len(pids) == 2 and all(map(gone, pids))
 
 
-def test_stage_that_hangs_may_write_down_what_it_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ours", [signal.default_int_handler, signal.SIG_IGN], ids=["heeded", "ignored"])
+def test_stage_that_hangs_may_write_down_what_it_has(tmp_path: Path, ours: Any) -> None:
     code = "import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: open('junit.xml', 'w').write('<x/>')"
-    assert ran(tmp_path, python(code), seconds=2, grace=20).state == "hung"
+    before = signal.signal(signal.SIGINT, ours)  # ignored: as a shell starts what is in the background
+    try:
+        assert ran(tmp_path, python(code), seconds=2, grace=20).state == "hung"
+        assert signal.getsignal(signal.SIGINT) is ours
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (tmp_path / "junit.xml").exists()
 
 
