@@ -56,6 +56,20 @@ def own_time(once: Sequence[float], twice: Sequence[float]) -> float:
     return max(0.0, statistics.median(2 * a - b for a, b in zip(once, twice, strict=True)))
 
 
+def in_time(what: str, sample: Callable[[float], float | None], filler: float) -> float:
+    """The seconds of a sample that was enqueued while the GPU still copied.
+
+    sample: takes one after so many seconds of copying; None where the GPU had to wait for the CPU: then it is
+    taken again, with twice the copying. Raises TimingError, of `what`, where `MOST_FILLER` is not enough.
+    """
+    while (seconds := sample(filler)) is None:
+        if filler >= MOST_FILLER:
+            copied = f"{filler * 1e3:.0f} ms of copying"
+            raise TimingError(f"{what}: the GPU waits for the CPU, even after {copied}")
+        filler = min(2 * filler, MOST_FILLER)
+    return seconds
+
+
 class Device(Protocol):
     """What runs the launches. `once` and `replay` copy memory for `filler` seconds and empty L2 first; they
     return seconds of device time, or None where the GPU had to wait for the CPU.
@@ -200,19 +214,18 @@ class _Taker:
         self.taken.append((seconds, self.device.reading()))
 
     def _sample(self) -> float:
-        """Seconds of one launch; with more filler where the GPU waited for the CPU."""
-        while True:
-            if self.graph is None:
-                seconds = self.device.once(self.launches[0], self.filler)
-            else:
-                seconds = self.device.replay(self.graph, self.filler)
-            if seconds is not None:
-                return seconds / (1 if self.graph is None else GRAPH_LAUNCHES)
-            if self.filler >= MOST_FILLER:
-                copied = f"{self.filler * 1e3:.0f} ms of copying"
-                raise TimingError(f"{self.name}: the GPU waits for the CPU, even after {copied}")
-            self.filler = min(2 * self.filler, MOST_FILLER)
-            self.dropped += 1
+        """Seconds of one launch; the filler that it took is that of the next ones."""
+        seconds = in_time(self.name, self._try, self.filler)
+        return seconds / (1 if self.graph is None else GRAPH_LAUNCHES)
+
+    def _try(self, filler: float) -> float | None:
+        self.filler = filler
+        if self.graph is None:
+            seconds = self.device.once(self.launches[0], filler)
+        else:
+            seconds = self.device.replay(self.graph, filler)
+        self.dropped += seconds is None
+        return seconds
 
     def drop_off_clock(self) -> bool:
         """Drops one sample that ran off the clock, if there is one."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tilecheck.latency.monitor import Monitor, Reading
-from tilecheck.latency.timing import LEAST_FILLER, MOST_FILLER, Launch, TimingError, own_time
+from tilecheck.latency.timing import LEAST_FILLER, Launch, in_time, own_time
 
 _COPIED = 256 << 20  # bytes; some L2s' worth, and about 0.1 ms at 5 TB/s
 _AWAKE = 0.1  # seconds of copying after which the clock has risen
@@ -65,18 +65,11 @@ class CudaDevice:
 
     def _measure_own_time(self) -> float:
         spins = [functools.partial(torch.cuda._sleep, n * _CYCLES) for n in (1, 2)]
-        self._between_events(spins[0], _AWAKE)
-        once, twice = zip(*([self._in_time(spin) for spin in spins] for _ in range(_PAIRS)), strict=True)
+        samples = [functools.partial(self._between_events, spin) for spin in spins]
+        samples[0](_AWAKE)
+        pairs = ([in_time("events", sample, LEAST_FILLER) for sample in samples] for _ in range(_PAIRS))
+        once, twice = zip(*pairs, strict=True)
         return own_time(once, twice)
-
-    def _in_time(self, launch: Launch) -> float:
-        filler = LEAST_FILLER
-        while filler <= MOST_FILLER:
-            seconds = self._between_events(launch, filler)
-            if seconds is not None:
-                return seconds
-            filler *= 2
-        raise TimingError(f"the GPU waits for the CPU, even after {MOST_FILLER * 1e3:.0f} ms of copying")
 
     def _between_events(self, launch: Any, filler: float) -> float | None:
         for _ in range(max(1, round(filler / self._copy_seconds))):

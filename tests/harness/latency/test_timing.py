@@ -167,3 +167,24 @@ def test_the_median_withstands_outliers() -> None:
     device = FakeDevice(noise=lambda number: float(factors[number]))
     samples = Stopwatch(device).time_in_turn({"a": launches("a", 1e-3)})["a"]
     assert samples.median == pytest.approx(1e-3, rel=2e-3)
+
+
+def test_own_time_is_what_a_window_measures_beside_its_kernel() -> None:
+    rng = np.random.default_rng(0)
+    clocks = FULL * rng.uniform(0.99, 1.0, 101)  # the same for both of a pair
+    once, twice = (4.3e-6 + n * 20_000 / clocks for n in (1, 2))
+    assert timing.own_time(list(once), list(twice)) == pytest.approx(4.3e-6)
+    assert timing.own_time([1e-6], [3e-6]) == 0
+
+
+def test_a_sample_is_taken_again_with_more_copying_until_it_is_in_time() -> None:
+    tried: list[float] = []
+
+    def sample(filler: float) -> float | None:
+        tried.append(filler)
+        return 1e-6 if filler >= 1e-3 else None
+
+    assert timing.in_time("it", sample, LEAST_FILLER) == 1e-6
+    assert tried == pytest.approx([3e-4, 6e-4, 1.2e-3])
+    with pytest.raises(TimingError, match="it: the GPU waits for the CPU, even after 50 ms of copying"):
+        timing.in_time("it", lambda filler: None, LEAST_FILLER)
