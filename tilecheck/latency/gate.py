@@ -62,10 +62,8 @@ class Measurement:
 
     @property
     def uncertainty(self) -> float:
-        """Standard error of the median, as a share of it: 1.253 sigma / sqrt(n) for normal samples, whose
-        quartiles are 1.349 sigma apart.
-        """
-        return 1.253 / 1.349 * abs(self.q3 - self.q1) / math.sqrt(self.samples) / self.median
+        """Standard error of the median, as a share of it."""
+        return uncertainty(self.median, self.q1, self.q3, self.samples)
 
 
 @dataclass(frozen=True)
@@ -219,6 +217,13 @@ def noise_between(values: Sequence[float]) -> float:
         raise ValueError(f"the noise between runs needs two of them, and there is {n}")
     c4 = math.sqrt(2 / (n - 1)) * math.gamma(n / 2) / math.gamma((n - 1) / 2)
     return statistics.stdev(values) / c4 / statistics.fmean(values)
+
+
+def uncertainty(median: float, q1: float, q3: float, samples: int) -> float:
+    """Standard error of the median of some samples, as a share of it: 1.253 sigma / sqrt(n) for normal ones,
+    whose quartiles are 1.349 sigma apart.
+    """
+    return 1.253 / 1.349 * abs(q3 - q1) / math.sqrt(samples) / median
 
 
 def fastest(vendors: Mapping[str, float], among: Mapping[str, float]) -> str | None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tilecheck.latency.gate import uncertainty
 from tilecheck.latency.monitor import MEGA, Reading
 
 GRAPH_BELOW = 20e-6
@@ -39,6 +40,13 @@ OFF_CLOCK = 0.01
 
 FEWEST, MOST = 30, 200
 """Samples of one contender."""
+
+CERTAIN = 0.0005
+"""Standard error of a median, as a share of it, below which more samples tell nothing: runs of one kernel, in
+processes of their own, differ by 0.1 % (H200).
+"""
+
+_LOOK = 10  # rounds after which that is looked at
 
 Launch = Callable[[], object]
 
@@ -116,6 +124,11 @@ class Samples:
         return self._quartiles[2]
 
     @property
+    def uncertainty(self) -> float:
+        """Standard error of the median, as a share of it."""
+        return uncertainty(self.median, self.q1, self.q3, len(self.seconds))
+
+    @property
     def cycles(self) -> float:
         """The median, in clocks of the multiprocessors."""
         return self.median * self.clock_mhz * MEGA
@@ -139,7 +152,8 @@ class Timer(Protocol):
 class Stopwatch:
     """Times contenders in turn on one device.
 
-    budget: seconds for all of them together, fillers included.
+    budget: seconds for all of them together, fillers included. It is not used up where all medians are
+    `CERTAIN` before.
     """
 
     device: Device
@@ -163,7 +177,9 @@ class Stopwatch:
                 taker.use_graph()
         each = sum(taker.wall for taker in takers)
         rounds = max(FEWEST, min(MOST, int(self.budget / each)))
-        for _ in range(rounds):
+        for done in range(rounds):
+            if done >= FEWEST and done % _LOOK == 0 and all(taker.certain for taker in takers):
+                break
             for taker in takers:
                 taker.take()
         for _ in range(rounds):  # at most as many again
@@ -208,6 +224,10 @@ class _Taker:
     @property
     def method(self) -> str:
         return "events" if self.graph is None else _GRAPH
+
+    @property
+    def certain(self) -> bool:
+        return self.samples().uncertainty <= CERTAIN
 
     def take(self) -> None:
         seconds = self._sample()

@@ -111,10 +111,37 @@ def test_contenders_take_turns() -> None:
     assert names.count("a") == names.count("b")
 
 
+def scattered(share: float) -> Callable[[int], float]:
+    """Samples by whose quartiles the median is off by up to `share` either way."""
+    return lambda number: (1.0, 1 - share, 1 + share)[number % 3]
+
+
 @pytest.mark.parametrize(("seconds", "count"), [(0.1, FEWEST), (30e-6, MOST), (5e-3, 100)])
 def test_number_of_samples_follows_the_budget(seconds: float, count: float) -> None:
-    samples = Stopwatch(FakeDevice(), budget=2.0).time_in_turn({"a": launches("a", seconds)})["a"]
+    device = FakeDevice(noise=scattered(0.01))
+    samples = Stopwatch(device, budget=2.0).time_in_turn({"a": launches("a", seconds)})["a"]
     assert len(samples.seconds) == count
+
+
+@pytest.mark.parametrize(("share", "fewest", "most"), [(0, 30, 30), (0.002, 40, 80), (0.01, MOST, MOST)])
+def test_no_more_samples_are_taken_than_make_the_median_certain(share: float, fewest: int, most: int) -> None:
+    device = FakeDevice(noise=scattered(share))
+    samples = Stopwatch(device).time_in_turn({"a": launches("a", 30e-6)})["a"]
+    assert fewest <= len(samples.seconds) <= most
+    assert samples.uncertainty <= timing.CERTAIN or len(samples.seconds) == MOST
+
+
+def test_contenders_go_on_together_until_the_last_is_certain() -> None:
+    class Device(FakeDevice):
+        def once(self, launch: Any, filler: float) -> float | None:
+            seconds = super().once(launch, filler)
+            assert seconds is not None
+            scatter = scattered(0.01)(len(self.log) // 2) if launch[0] == "loud" else 1.0
+            return seconds * scatter
+
+    both = {"quiet": launches("quiet", 30e-6), "loud": launches("loud", 30e-6)}
+    samples = Stopwatch(Device()).time_in_turn(both)
+    assert {name: len(s.seconds) for name, s in samples.items()} == {"quiet": MOST, "loud": MOST}
 
 
 def test_samples_off_the_clock_are_taken_again() -> None:
