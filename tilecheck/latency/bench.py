@@ -62,10 +62,14 @@ class Bench:
         seed: of the run, as for `conformance.check`.  method: how it was timed the last time.
         Raises TimingError, in one line, where there is no time to be trusted; DeviceError as a launch does.
         """
+        import torch
+
         from tilecheck.latency import contenders
         from tilecheck.launch import compile_program
         from tilecheck.program import build_program
 
+        # Tensors in memory that earlier rows left behind lie elsewhere in a run of other rows.
+        torch.cuda.empty_cache()
         program = build_program(spec, case, self._device.arch)
         kernel = compile_program(program, self._device.target)
         sets = contenders.tensor_sets(program, seed, self._device.torch_device, self._facts.l2)

@@ -7,6 +7,8 @@ What disturbs a sample, and what is done about it (measured on an H200, spread o
   (0.3 %).
 - A kernel that finds its inputs in L2 is faster than any caller will see it. L2 is emptied before each
   sample.
+- Where tensors lie decides which slices of L2 and which channels of memory serve them. Samples rotate over
+  several sets of tensors, where they are small enough for that to show.
 - A launch takes the CPU longer than a short kernel takes the GPU. All is enqueued while the GPU still copies;
   a sample for which it was not is taken again, with more to copy.
 - Two events around one launch measure 4 us more than the kernel takes, which `own_time` finds and the device
@@ -17,6 +19,7 @@ What disturbs a sample, and what is done about it (measured on an H200, spread o
 Nothing here touches CUDA: `tilecheck.latency.timing_cuda` has the device, tests have one of their own.
 """
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +28,10 @@ from typing import Any, Protocol
 from tilecheck.latency.gate import uncertainty
 from tilecheck.latency.monitor import MEGA, Reading
 
-GRAPH_BELOW = 20e-6
-"""Seconds; kernels that take less are timed in a graph."""
+GRAPH_BELOW = 50e-6
+"""Seconds; kernels that take less are timed in a graph. Alone, their medians differed by up to 2.4 % between
+runs (20..50 us on an H200), in a graph by 0.2 %.
+"""
 
 GRAPH_LAUNCHES = 64
 _GRAPH = f"graph{GRAPH_LAUNCHES}"
@@ -164,8 +169,8 @@ class Stopwatch:
     ) -> dict[str, Samples]:
         """Samples of each contender, A B A B, so that a drift of the machine meets all of them.
 
-        contenders: for each name its launches, all the same but for the tensors they use: short kernels
-        rotate over them, so that no launch finds its inputs in L2.
+        contenders: for each name its launches, all the same but for the tensors they use; samples rotate
+        over them, and within a graph no launch finds its inputs in L2 for it.
         method: how all of them are timed, as it was the last time: a kernel that has become slower than
         `GRAPH_BELOW` is still compared. None, or one that is not known: in a graph if any of them is short.
         Raises TimingError where no sample could be taken.
@@ -206,6 +211,7 @@ class _Taker:
             raise TimingError(f"{self.name}: nothing to launch")
         self.filler = LEAST_FILLER
         self.graph: Any = None
+        self._turns = itertools.cycle(self.launches)
         for _ in range(3):  # the first loads the code
             rough = self._sample()
         self.short = rough < GRAPH_BELOW
@@ -241,7 +247,7 @@ class _Taker:
     def _try(self, filler: float) -> float | None:
         self.filler = filler
         if self.graph is None:
-            seconds = self.device.once(self.launches[0], filler)
+            seconds = self.device.once(next(self._turns), filler)
         else:
             seconds = self.device.replay(self.graph, filler)
         self.dropped += seconds is None

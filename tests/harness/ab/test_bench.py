@@ -91,7 +91,7 @@ class Device:
 
     def once(self, launch, filler):
         launch()
-        return 30e-6
+        return 80e-6
 
     def reading(self):
         return monitor.Reading(1.98e9)
@@ -124,7 +124,7 @@ def test_a_side_compiles_in_its_pool_checks_and_times(project: Path) -> None:
     assert list(results) == rows and len(rows) == 5
     scaled = results.pop("scaled-row-fp16")  # after all that failed
     assert scaled.verdict is Verdict.SAME
-    assert scaled.pairs is not None and scaled.pairs.old == (30e-6,) * 8
+    assert scaled.pairs is not None and scaled.pairs.old == (80e-6,) * 8
     assert all(result.pairs is None and "\n" not in result.reason for result in results.values())
     reasons = {row.removesuffix("-row-fp16"): result.reason for row, result in results.items()}
     assert reasons.pop("wrong").startswith("new side: ") and results["wrong-row-fp16"].wrong
