@@ -53,11 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     try:
         runs = kept_runs(folder)
+        if len(runs) == 1:
+            note(f"1 run in {shown(folder)}, and noise is what differs between runs")
+            return 0
         found = spreads(runs)
     except BaselineError as error:
         raise BadInput(str(error)) from error
     show(
-        "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 5, 6)), f"{len(runs)} runs in {shown(folder)}"])
+        "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 6, 7)), f"{len(runs)} runs in {shown(folder)}"])
     )
     note(f"to make a baseline of them: tilecheck promote {shown(folder)}/run-*.json")
     return 0

@@ -84,10 +84,7 @@ def expected_rows(specs: "Sequence[KernelSpec]", arch: str) -> list[str]:
 def _summary(merged: "Run") -> list[str]:
     from tilecheck.latency.gate import POLICY
 
-    smallest = sorted(
-        max(POLICY.smallest(row.noise), POLICY.smallest(row.ratio_noise) if row.vendors else 0.0)
-        for row in merged.rows.values()
-    )
+    smallest = sorted(POLICY.smallest_of(row.bar) for row in merged.rows.values())
     least, middle, most = (f"{smallest[i] * 100:.1f} %" for i in (0, len(smallest) // 2, -1))
     return [
         f"{len(smallest)} rows; they find slowdowns from {least} to {most} on, half of them from {middle} on"

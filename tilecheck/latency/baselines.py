@@ -45,7 +45,8 @@ class StoredRow:
     """One row of a file.
 
     id: as tests name it, `matmul-llama8b-up-bf16`.  median, q1, q3: seconds.  samples: how many.
-    vendors: medians in seconds, by name.  noise, ratio_noise: between runs; None: never measured.
+    vendors: medians in seconds, by name.
+    noise, ratio_noise, vendor_noise, steadiest: see `gate.Bar`, whose `vendor` is the steadiest.
     runs: how many runs it was made of.  verdict: on it when it was taken; "" without a comparison.
     toolchain: versions by name.  raw: the whole of it, as it is in the file.
     """
@@ -62,6 +63,8 @@ class StoredRow:
     throttled: tuple[str, ...] = ()
     noise: float | None = None
     ratio_noise: float | None = None
+    vendor_noise: float | None = None
+    steadiest: str = ""
     runs: int = 1
     schedule: str = ""
     source_hash: str = ""
@@ -77,6 +80,8 @@ class StoredRow:
             clock_mhz=self.clock_mhz,
             noise=self.noise,
             ratio_noise=self.ratio_noise,
+            vendor_noise=self.vendor_noise,
+            vendor=self.steadiest,
             vendors=self.vendors,
             libraries=libraries_of(self.toolchain),
         )
@@ -315,6 +320,8 @@ def _row(part: "_Part") -> StoredRow:
         throttled=extra.texts("throttled") if "throttled" in extra else (),
         noise=extra.share("noise"),
         ratio_noise=extra.share("ratio_noise"),
+        vendor_noise=extra.share("vendor_noise"),
+        steadiest=extra.text("steadiest") if "steadiest" in extra else "",
         runs=extra.whole("runs") if "runs" in extra else 1,
         schedule=extra.text("schedule") if "schedule" in extra else "",
         source_hash=extra.text("source_hash") if "source_hash" in extra else "",

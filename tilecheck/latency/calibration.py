@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, shown, toolchain_changes
-from tilecheck.latency.gate import POLICY, Policy, fastest, noise_between, seconds
+from tilecheck.latency.gate import POLICY, Bar, Policy, seconds
+from tilecheck.latency.noise import Noise, noise_of
 
 UNFINISHED = "unfinished.json"
 """The file of a run that has not ended well."""
@@ -18,14 +19,13 @@ Runner = Callable[[Path], int]
 class Spread:
     """How one row differs between runs.
 
-    medians: seconds, one a run.  noise, ratio_noise: of them, and of their ratios to the fastest vendor's.
+    medians: seconds, one a run.  noise: between them.
     band, smallest: what the gate makes of it, see `gate.Policy`.
     """
 
     row: str
     medians: tuple[float, ...]
-    noise: float
-    ratio_noise: float | None
+    noise: Noise
     band: float
     smallest: float
 
@@ -77,7 +77,7 @@ def spreads(runs: Sequence[Run], policy: Policy = POLICY) -> list[Spread]:
 def table(found: Sequence[Spread]) -> list[tuple[str, ...]]:
     """The cells of a table of them, with its head."""
     rows: list[tuple[str, ...]] = [
-        ("row", "median", "runs differ by", "noise", "noise over vendor", "band", "finds from")
+        ("row", "median", "runs differ by", "noise", "over vendor", "vendor", "band", "finds from")
     ]
     for s in found:
         middle = sorted(s.medians)[len(s.medians) // 2]
@@ -86,8 +86,9 @@ def table(found: Sequence[Spread]) -> list[tuple[str, ...]]:
                 s.row,
                 seconds(middle),
                 _percent(max(s.medians) / min(s.medians) - 1),
-                _percent(s.noise),
-                "" if s.ratio_noise is None else _percent(s.ratio_noise),
+                _percent(s.noise.time),
+                "" if s.noise.ratio is None else _percent(s.noise.ratio),
+                s.noise.vendor,
                 _percent(s.band),
                 _percent(s.smallest),
             )
@@ -107,12 +108,16 @@ def _other_kernel(old: StoredRow, new: StoredRow) -> str:
 def _spread(id: str, runs: Sequence[Run], policy: Policy) -> Spread:
     rows = [run.rows[id] for run in runs]
     medians = tuple(row.median for row in rows)
-    vendor = fastest(rows[0].vendors, rows[0].vendors)
-    ratios = [row.median / row.vendors[vendor] for row in rows if vendor in row.vendors] if vendor else []
-    noise = noise_between(medians)
-    ratio_noise = noise_between(ratios) if len(ratios) > 1 else None
-    smallest = max(policy.smallest(noise), policy.smallest(ratio_noise) if ratios else 0.0)
-    return Spread(id, medians, noise, ratio_noise, policy.band(noise), smallest)
+    noise = noise_of(medians, [row.vendors for row in rows])
+    bar = Bar(
+        median=medians[0],
+        method=rows[0].method,
+        noise=noise.time,
+        ratio_noise=noise.ratio,
+        vendor_noise=noise.vendors_time,
+        vendors=rows[0].vendors if noise.vendor else {},
+    )
+    return Spread(id, medians, noise, policy.band(noise.time), policy.smallest_of(bar))
 
 
 def _next(folder: Path) -> Path:

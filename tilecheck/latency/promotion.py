@@ -20,7 +20,8 @@ from tilecheck.latency.baselines import (
     shown,
     toolchain_changes,
 )
-from tilecheck.latency.gate import fastest, noise_between, seconds, spoiling
+from tilecheck.latency.gate import fastest, seconds, spoiling
+from tilecheck.latency.noise import noise_of
 
 # Statistics of pytest-benchmark, and what stands for those of several runs; `outliers` is left the nearest's.
 _MERGED: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -174,9 +175,12 @@ def _row(id: str, runs: Sequence[Run], guards: Guards) -> Iterator[str]:
             f"{id}: {seconds(min(medians))} to {seconds(max(medians))}; the runs may differ by "
             f"{_share(guards.spread)}"
         )
-    best, ratios = _ratios(rows)
-    if len(ratios) > 1 and noise_between(ratios) > NOISIEST:
-        yield f"{id}: over {best}, its runs differ by {_share(_spread(ratios))}; no slowdown would show"
+    if len(rows) > 1:
+        noise = noise_of(medians, [row.vendors for row in rows])
+        if noise.ratio is not None and noise.ratio > NOISIEST:
+            ratios = [row.median / row.vendors[noise.vendor] for row in rows]
+            differ = _share(_spread(ratios))
+            yield f"{id}: over {noise.vendor}, its runs differ by {differ}; no slowdown would show"
 
 
 def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
@@ -185,15 +189,18 @@ def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
     result = {**nearest.raw, "stats": _statistics(nearest, rows)}
     medians = [row.median for row in rows]
     vendors = _vendors(rows)
-    best, ratios = _ratios(rows)
+    best = fastest(vendors, vendors)
+    noise = noise_of(medians, [row.vendors for row in rows])
     extra = {name: value for name, value in nearest.raw["extra_info"].items() if name != "verdict"}
     result["extra_info"] = {
         **extra,
         "vendors": vendors,
         "vendor_ratio": statistics.median(medians) / vendors[best] if best else None,
         "clock_mhz": statistics.median([row.clock_mhz for row in rows]),
-        "noise": noise_between(medians),
-        "ratio_noise": noise_between(ratios) if ratios else None,
+        "noise": noise.time,
+        "ratio_noise": noise.ratio,
+        "vendor_noise": noise.vendors_time,
+        "steadiest": noise.vendor,
         "runs": len(rows),
         "medians": sorted(medians),
     }
@@ -204,13 +211,6 @@ def _vendors(rows: Sequence[StoredRow]) -> dict[str, float]:
     """The medians over the runs of those vendors that all of them have."""
     names = [name for name in rows[0].vendors if all(name in row.vendors for row in rows)]
     return {name: statistics.median([row.vendors[name] for row in rows]) for name in names}
-
-
-def _ratios(rows: Sequence[StoredRow]) -> tuple[str | None, list[float]]:
-    """The fastest vendor, and our time over its in each run."""
-    vendors = _vendors(rows)
-    best = fastest(vendors, vendors)
-    return best, [row.median / row.vendors[best] for row in rows] if best else []
 
 
 def _statistics(nearest: StoredRow, rows: Sequence[StoredRow]) -> dict[str, Any]:

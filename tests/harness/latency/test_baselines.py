@@ -19,7 +19,8 @@ from tilecheck.latency.baselines import (
     write_next,
 )
 from tilecheck.latency.comparison import compare
-from tilecheck.latency.gate import Verdict, noise_between
+from tilecheck.latency.gate import Verdict
+from tilecheck.latency.noise import noise_between
 from tilecheck.latency.promotion import merge, moved, objections
 
 RunFile = Callable[..., Path]

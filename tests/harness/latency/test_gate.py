@@ -13,10 +13,10 @@ from tilecheck.latency.gate import (
     Measurement,
     Verdict,
     judge,
-    noise_between,
     seconds,
     settle,
 )
+from tilecheck.latency.noise import noise_of
 
 LIBRARIES = {"torch": "2.11.0", "cuda": "12.8"}
 NEW = Measurement(
@@ -35,6 +35,7 @@ BAR = Bar(
     clock_mhz=1980,
     noise=0.002,
     ratio_noise=0.003,
+    vendor_noise=0.002,
     vendors={"eager": 200e-6, "cublas": 90e-6},
     libraries=LIBRARIES,
 )
@@ -65,10 +66,26 @@ class TestBand:
         assert POLICY.band(noise) == pytest.approx(band)
         assert POLICY.smallest(noise) == pytest.approx(smallest)
 
-    def test_a_noisy_ratio_widens_what_can_be_found(self) -> None:
-        noisy = judge(NEW, replace(BAR, ratio_noise=0.02))
-        assert noisy.band == POLICY.band(0.002)
-        assert noisy.smallest == POLICY.smallest(0.02)
+    @pytest.mark.parametrize(
+        ("noises", "smallest"),
+        [
+            ((0.002, 0.003, 0.002), POLICY.smallest(0.002)),
+            ((0.009, 0.001, 0.009), 2.33 * 0.009 * 2**0.5),  # the time has to be above zero
+            ((0.001, 0.02, 0.02), 2.33 * 0.02 * 2**0.5),
+            ((0.006, 0.006, 0.006), POLICY.smallest(0.006)),
+            ((0.002, 0.02, None), POLICY.smallest(0.02)),
+            ((None, 0.001, 0.001), POLICY.smallest(None)),
+        ],
+    )
+    def test_what_can_be_found_follows_the_steadier_of_time_and_ratio(
+        self, noises: tuple[float | None, ...], smallest: float
+    ) -> None:
+        bar = replace(BAR, noise=noises[0], ratio_noise=noises[1], vendor_noise=noises[2])
+        assert judge(NEW, bar).smallest == pytest.approx(smallest)
+
+    def test_without_a_ratio_the_time_says_what_can_be_found(self) -> None:
+        alone = replace(NEW, vendors={})
+        assert judge(alone, replace(BAR, ratio_noise=0.02)).smallest == POLICY.smallest(0.002)
 
 
 class TestVerdict:
@@ -91,6 +108,60 @@ class TestVerdict:
         found = judge(took(factor, vendor=factor), BAR)
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "not against cublas, so it may be the machine" in found.reason
+
+    @pytest.mark.parametrize(
+        ("time", "vendor", "verdict", "words"),
+        [
+            (1.020, 1.000, Verdict.SLOWER, "slower in time, and against cublas"),
+            (1.007, 0.987, Verdict.SLOWER, "slower in time, and against cublas"),  # on a faster machine
+            (0.999, 0.980, Verdict.INCONCLUSIVE, "slower against cublas, but not in time"),
+            (0.980, 1.000, Verdict.FASTER, "faster in time, and against cublas"),
+            (1.020, 1.020, Verdict.SAME, "within the band"),  # a slower machine, as some are
+            (1.030, 1.030, Verdict.INCONCLUSIVE, "but not against cublas, so it may be the machine"),
+            (1.030, 0.900, Verdict.SLOWER, "slower in time, and against cublas"),
+            (1.020, 0.950, Verdict.SAME, "within the band"),  # the vendor is not where it was
+        ],
+    )
+    def test_of_a_kernel_that_machines_take_differently_the_ratio_decides(
+        self, time: float, vendor: float, verdict: Verdict, words: str
+    ) -> None:
+        bar = replace(BAR, noise=0.009, ratio_noise=0.001, vendor_noise=0.009)
+        found = judge(took(time, vendor), bar)
+        assert found.verdict is verdict
+        assert words in found.reason
+
+    @pytest.mark.parametrize(
+        ("time", "vendor", "verdict"),
+        [
+            (1.020, 1.000, Verdict.SLOWER),
+            (1.020, 1.015, Verdict.SLOWER),
+            (1.020, 1.021, Verdict.INCONCLUSIVE),
+            (1.020, 0.980, Verdict.SLOWER),
+            (1.000, 0.975, Verdict.SAME),
+            (0.980, 1.000, Verdict.FASTER),
+            (1.050, 1.050, Verdict.INCONCLUSIVE),
+        ],
+    )
+    def test_where_the_vendor_is_the_noisy_one_the_time_decides(
+        self, time: float, vendor: float, verdict: Verdict
+    ) -> None:
+        bar = replace(BAR, noise=0.001, ratio_noise=0.01, vendor_noise=0.01)
+        assert judge(took(time, vendor), bar).verdict is verdict
+
+    @pytest.mark.parametrize("unknown", ["noise", "ratio_noise", "vendor_noise"])
+    def test_where_noise_was_never_measured_both_have_to_leave_their_bands(self, unknown: str) -> None:
+        known = replace(BAR, noise=0.009, ratio_noise=0.001, vendor_noise=0.009)
+        assert judge(took(1.02), known).verdict is Verdict.SLOWER
+        bar = replace(known, **{unknown: None})  # type: ignore[arg-type]
+        assert judge(took(1.02), bar).verdict is Verdict.SAME
+        assert judge(took(1.035), bar).verdict is Verdict.SLOWER
+
+    def test_the_ratio_is_to_the_vendor_that_was_the_steadiest(self) -> None:
+        vendors = {"eager": 200e-6, "cublas": 80e-6}
+        found = judge(replace(took(1.05), vendors=vendors), replace(BAR, vendor="eager"))
+        assert found.ratio is not None and found.ratio.vendor == "eager"
+        gone = judge(took(1.05), replace(BAR, vendor="cudnn"))
+        assert gone.ratio is not None and gone.ratio.vendor == "cublas"
 
     def test_the_fastest_vendor_of_the_baseline_counts(self) -> None:
         vendors = {"eager": 100e-6, "cublas": 90e-6}  # the slower one became twice as fast
@@ -196,31 +267,21 @@ class TestMeasuredAgain:
         assert settle([self.SLOWER, self.MACHINE]).reason == "measured 2 times: slower, inconclusive"
 
 
-class TestNoise:
-    def test_is_unbiased_for_few_runs(self) -> None:
-        rng = np.random.default_rng(7)
-        for runs in (2, 3, 5):
-            found = [noise_between(list(rng.normal(1, 0.01, runs))) for _ in range(4000)]
-            assert np.mean(found) == pytest.approx(0.01, rel=0.03)
-
-    def test_of_one_run_is_none(self) -> None:
-        with pytest.raises(ValueError, match="needs two of them, and there is 1"):
-            noise_between([1.0])
-
-
 class _Machine:
     """Runs of one row, on machines that differ: each run's times have an error of their own, which its
     samples and repeats share; the vendor's time has some of it too. Seeded.
 
-    noise: standard deviation between runs.  within: between repeats in one run.
+    noise: standard deviation between runs.  shared: of what the vendor's time has as well.
+    within: between repeats in one run.
     """
 
-    def __init__(self, seed: int, noise: float, within: float = 0.0005) -> None:
+    def __init__(self, seed: int, noise: float, shared: float = 0.0, within: float = 0.0005) -> None:
         self._rng = np.random.default_rng(seed)
-        self._noise, self._within = noise, within
+        self._noise, self._shared, self._within = noise, shared, within
 
     def run(self, slowdown: float = 0.0, repeats: int = 3) -> list[Measurement]:
-        ours, theirs = (1 + self._rng.normal(0, self._noise) for _ in range(2))
+        machine = 1 + self._rng.normal(0, self._shared)
+        ours, theirs = (machine * (1 + self._rng.normal(0, self._noise)) for _ in range(2))
         return [
             took(
                 (1 + slowdown) * ours * (1 + self._rng.normal(0, self._within)),
@@ -233,18 +294,22 @@ class _Machine:
         taken = [self.run(repeats=1)[0] for _ in range(runs)]
         medians = [m.median for m in taken]
         vendor = [m.vendors["cublas"] for m in taken]
+        noise = noise_of(medians, [{"cublas": time} for time in vendor])
         return replace(
             BAR,
             median=float(np.median(medians)),
             vendors={"cublas": float(np.median(vendor))},
-            noise=noise_between(medians),
-            ratio_noise=noise_between([a / b for a, b in zip(medians, vendor, strict=True)]),
+            noise=noise.time,
+            ratio_noise=noise.ratio,
+            vendor_noise=noise.vendors_time,
         )
 
 
-def verdicts(noise: float, slowdown: float, runs: int = 5, rows: int = 1000) -> Counter[Verdict]:
+def verdicts(
+    noise: float, slowdown: float, shared: float = 0.0, runs: int = 5, rows: int = 1000
+) -> Counter[Verdict]:
     """Verdicts on `rows` rows of this noise, each with a baseline of `runs` runs of its own."""
-    machine = _Machine(round(noise * 1e6) + round(slowdown * 1e3), noise)
+    machine = _Machine(round(noise * 1e6) + round(slowdown * 1e3), noise, shared)
     found: Counter[Verdict] = Counter()
     for _ in range(rows):
         bar = machine.bar(runs)
@@ -263,18 +328,19 @@ class TestErrors:
     @pytest.mark.parametrize("noise", [0.001, 0.002, 0.003, 0.004])
     def test_no_false_alarm_without_a_change(self, noise: float) -> None:
         found = verdicts(noise, 0.0)
-        assert found[Verdict.SLOWER] == found[Verdict.FASTER] == 0
+        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= (0 if noise < 0.004 else 3)
         assert found[Verdict.INCONCLUSIVE] <= 20
 
     def test_a_noisy_row_alarms_seldom(self) -> None:
-        # The noise of a row is itself uncertain: of five runs it comes out at half one time in twenty.
+        # The noise of a row is itself uncertain: of five runs it comes out at half one time in twenty, and
+        # the lesser of two still more often.
         found = verdicts(0.01, 0.0, rows=2000)
-        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= 50
-        assert found[Verdict.SLOWER] <= 30
+        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= 100
+        assert found[Verdict.SLOWER] <= 60
 
     @pytest.mark.parametrize("noise", [0.001, 0.002])
     def test_one_percent_is_left_alone(self, noise: float) -> None:
-        assert verdicts(noise, 0.01)[Verdict.SLOWER] <= 20
+        assert verdicts(noise, 0.01)[Verdict.SLOWER] <= 30
 
     @pytest.mark.parametrize(
         ("noise", "slowdown", "share"),
@@ -292,10 +358,20 @@ class TestErrors:
         found = verdicts(noise, slowdown)
         assert found[Verdict.SLOWER] >= share * found.total()
 
+    @pytest.mark.parametrize("noise", [0.001, 0.002])
+    def test_machines_that_differ_hide_nothing_and_alarm_nobody(self, noise: float) -> None:
+        unchanged = verdicts(noise, 0.0, shared=0.008)
+        assert unchanged[Verdict.SLOWER] + unchanged[Verdict.FASTER] <= 5
+        assert unchanged[Verdict.INCONCLUSIVE] <= 60  # beyond what five machines showed
+        found = verdicts(noise, 0.03, shared=0.008)
+        assert found[Verdict.SLOWER] >= 0.93 * found.total()
+        assert found[Verdict.SAME] <= 0.03 * found.total()
+
     def test_what_a_row_says_it_can_find_it_finds(self) -> None:
-        for noise in (0.001, 0.003, 0.006):
-            machine = _Machine(11, noise)
-            bar = replace(BAR, vendors={"cublas": 90e-6}, noise=noise, ratio_noise=noise * 2**0.5)
+        for noise, shared in ((0.001, 0.0), (0.003, 0.0), (0.006, 0.0), (0.001, 0.008)):
+            machine = _Machine(11, noise, shared)
+            time, ratio = (noise**2 + shared**2) ** 0.5, noise * 2**0.5
+            bar = replace(BAR, vendors={"cublas": 90e-6}, noise=time, ratio_noise=ratio, vendor_noise=time)
             found = 0
             for _ in range(1000):
                 # The baseline is one run: old and new each have the noise.
@@ -303,7 +379,7 @@ class TestErrors:
                 judged = replace(bar, median=old.median, vendors={"cublas": old.vendors["cublas"]})
                 slowdown = judge(NEW, judged).smallest
                 found += judge(machine.run(slowdown, repeats=1)[0], judged).verdict is Verdict.SLOWER
-            assert found >= 970, noise
+            assert found >= 970, (noise, shared)
 
     def test_a_slower_machine_is_no_slower_kernel(self) -> None:
         machine = _Machine(3, 0.002)

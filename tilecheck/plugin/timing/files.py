@@ -5,6 +5,7 @@ toolchain, which may change, is with each row.
 """
 
 import os
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -50,7 +51,8 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 def commit_of(config: pytest.Config) -> dict[str, Any]:
     """The commit of the root folder, its time, and whether sources differ from it; empty without git.
 
-    What is stored in baselines is no source, and nor are new files that are no Python.
+    What is stored in baselines is no source, and nor are new files that are no Python, or lie in a folder
+    that nothing is imported from, as its name begins with a dot.
     """
 
     try:
@@ -61,5 +63,11 @@ def commit_of(config: pytest.Config) -> dict[str, Any]:
         status = git(config.rootpath, "status", "--porcelain", "-uall", "--", ".", *without).splitlines()
     except ValueError:
         return {}
-    dirty = any(not line.startswith("??") or line.endswith(".py") for line in status)
+    dirty = any(not line.startswith("??") or _is_source(line) for line in status)
     return {"id": commit, "time": time, "dirty": dirty}
+
+
+def _is_source(line: str) -> bool:
+    """Whether git's line on a new file is on one that could be run."""
+    path = PurePosixPath(line.removeprefix("??").strip().strip('"'))
+    return path.suffix == ".py" and not any(part.startswith(".") for part in path.parent.parts)

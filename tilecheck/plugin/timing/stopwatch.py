@@ -198,6 +198,8 @@ class RowStopwatch:
             # What is known of this row's noise goes on, should this run be stored by --benchmark-save.
             "noise": stored.noise if stored else None,
             "ratio_noise": stored.ratio_noise if stored else None,
+            "vendor_noise": stored.vendor_noise if stored else None,
+            "steadiest": stored.steadiest if stored else "",
             "verdict": record.verdict,
         }
 
