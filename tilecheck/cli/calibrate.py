@@ -2,17 +2,25 @@
 
 That noise makes the bands of the gate. The runs are kept, as run-001.json and so on, and later ones add to
 them, from other hosts too: `tilecheck promote` makes a baseline of them.
+
+Runs of unchanged kernels that no baseline was made of show how often the gate alarms for nothing: --alarms
+holds those that are kept against a baseline, and keeps the verdicts in alarms.jsonl beside it.
 """
 
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import add_root, project_of
+
+if TYPE_CHECKING:
+    from tilecheck.latency.baselines import Run
+    from tilecheck.project import Project
 
 EPILOG = """\
 exit codes:
@@ -32,6 +40,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's: which rows"
     )
+    parser.add_argument(
+        "--alarms",
+        nargs="?",
+        const="",
+        metavar="NUMBER",
+        help="hold the kept runs against a stored baseline (default: the newest), and count false alarms",
+    )
     add_root(parser)
 
 
@@ -40,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.latency.calibration import kept_runs, repeat, spreads, table
     from tilecheck.plugin.tables import aligned
 
-    root = project_of(arguments).root
+    project = project_of(arguments)
+    root = project.root
     if arguments.runs:
         want_gpu("times", "--runs 0 tells of those that are kept")
     folder = (arguments.out or root / "latency-runs").resolve()
@@ -53,6 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     try:
         runs = kept_runs(folder)
+        if arguments.alarms is not None:
+            show("\n".join(_alarms(project, runs, arguments.alarms)))
+            return 0
         if len(runs) == 1:
             note(f"1 run in {shown(folder)}, and noise is what differs between runs")
             return 0
@@ -64,6 +83,25 @@ def run(arguments: argparse.Namespace) -> int:
     )
     note(f"to make a baseline of them: tilecheck promote {shown(folder)}/run-*.json")
     return 0
+
+
+def _alarms(project: "Project", runs: "Sequence[Run]", asked: str) -> Iterator[str]:
+    from tilecheck.latency.alarms import FILE, keep, read, summary, trial
+    from tilecheck.latency.baselines import choose, model_folder, read_run
+
+    if not runs:
+        raise BadInput("no run is kept that could be held against a baseline")
+    folder = project.baselines / model_folder(runs[0].gpu)
+    bar = read_run(choose(folder, asked or None))
+    made_of = bar.raw.get("tilecheck", {}).get("runs", ())
+    later = [run for run in runs if run.taken not in made_of]
+    kept = keep(folder / FILE, [trial(run, bar) for run in later]) if later else read(folder / FILE)
+    found = [each for each in kept if each.baseline == bar.path.name]
+    if not found:
+        raise BadInput(
+            f"all {len(runs)} runs went into {bar.path.name}; it takes others to find false alarms"
+        )
+    return summary(found)
 
 
 def run_pytest(root: Path, path: Path, choice: Sequence[str] = ()) -> int:

@@ -326,6 +326,38 @@ class TestCalibrate:
         assert not (project / "latency-runs").exists()
         assert main(["calibrate", "--runs", "0", "--out", "kept"]) == 0
 
+    def test_alarms_of_runs_that_went_into_no_baseline_are_counted_and_kept(
+        self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        bar = run_file("bar.json", {"matmul:square": 1e-4, "soft_max:wide": 5e-5})
+        stored = project / "baselines" / "nvidia-h200"
+        stored.mkdir(parents=True, exist_ok=True)
+        bar.replace(stored / "0001_bar.json")
+        machine += [1.0, 1.1]
+        assert main(["calibrate", "--runs", "2", "--alarms"]) == 0
+        told = capsys.readouterr().out
+        assert "2 runs of unchanged kernels, 4 rows: 3 same, 1 slower, 0 faster, 0 inconclusive" in told
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms", "1"]) == 0
+        assert "3 runs of unchanged kernels, 6 rows" in capsys.readouterr().out
+        assert len((stored / "alarms.jsonl").read_text().splitlines()) == 3
+
+    def test_alarms_want_runs_that_the_baseline_was_not_made_of(
+        self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["calibrate", "--runs", "0", "--alarms"]) == 2
+        assert "no run is kept that could be held against a baseline" in capsys.readouterr().err
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--out", "kept"]) == 0
+        (run,) = (project / "kept").iterdir()
+        taken = json.loads(run.read_text())["datetime"]
+        stored = project / "baselines" / "nvidia-h200"
+        stored.mkdir(parents=True, exist_ok=True)
+        bar = run_file("bar.json", {"matmul:square": 1e-4}, tilecheck={"runs": [taken]})
+        bar.replace(stored / "0001_bar.json")
+        assert main(["calibrate", "--runs", "0", "--out", "kept", "--alarms"]) == 2
+        assert "all 1 runs went into 0001_bar.json" in capsys.readouterr().err
+
     def test_a_run_is_a_process_of_pytest_that_wants_a_gpu(self, project: Path) -> None:
         if pytest.importorskip("torch").cuda.is_available():
             pytest.skip("there is a GPU")

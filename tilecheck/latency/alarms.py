@@ -1,0 +1,187 @@
+"""How often the gate alarms where nothing changed: runs of the same kernels, held against one baseline (A/A).
+
+The verdicts of each run are kept in a file beside the baselines, a line of JSON a run, so that later runs, on
+other hosts too, add to them.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilecheck.files import replace
+from tilecheck.latency.baselines import BaselineError, Run, StoredRow, shown, toolchain_changes
+from tilecheck.latency.gate import Verdict, judge
+
+FILE = "alarms.jsonl"
+"""Its name, in the folder of a GPU model."""
+
+RISK = 0.05
+"""Of a bound: how often the true share may be above it."""
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run, held against a baseline.
+
+    taken: when, as the run says.  baseline: name of the file.  verdicts: values of `gate.Verdict`, by row.
+    changes: of time, and of the ratio to a vendor (None without), as shares, by row.
+    """
+
+    taken: str
+    baseline: str
+    verdicts: Mapping[str, str]
+    changes: Mapping[str, tuple[float, float | None]]
+
+    @property
+    def alarms(self) -> int:
+        """Rows that are not the same."""
+        return sum(verdict != Verdict.SAME.value for verdict in self.verdicts.values())
+
+
+def trial(run: Run, bar: Run) -> Trial:
+    """The verdicts on the rows of `run` that are the same kernel, schedule, toolchain and method as in `bar`,
+    each from one measurement: the gate takes two more before it fails a row.
+
+    Raises BaselineError, in one line, where there is none, or where the baseline was made of this run.
+    """
+    if run.gpu != bar.gpu:
+        raise BaselineError(f"{shown(run.path)} is of {run.gpu}, and {shown(bar.path)} of {bar.gpu}")
+    if not run.taken:
+        raise BaselineError(f"{shown(run.path)} does not say when it was taken, and may be here twice")
+    if run.taken in bar.raw.get("tilecheck", {}).get("runs", ()):
+        raise BaselineError(f"{shown(bar.path)} was made of {shown(run.path)}")
+    judged = {
+        id: judge(row.measurement, bar.rows[id].bar)
+        for id, row in run.rows.items()
+        if id in bar.rows and _unchanged(row, bar.rows[id])
+    }
+    if not judged:
+        raise BaselineError(f"{shown(run.path)} has no row that is the same kernel in {shown(bar.path)}")
+    return Trial(
+        taken=run.taken,
+        baseline=bar.path.name,
+        verdicts={id: j.verdict.value for id, j in judged.items()},
+        changes={
+            id: (round(j.change, 5), None if j.ratio is None else round(j.ratio.change, 5))
+            for id, j in judged.items()
+        },
+    )
+
+
+def summary(trials: Sequence[Trial]) -> Iterator[str]:
+    """What they show, in lines: rows that were not the same, counts, and bounds on the true shares."""
+    for each in trials:
+        for id, verdict in each.verdicts.items():
+            if verdict != Verdict.SAME.value:
+                time, ratio = each.changes[id]
+                against = "" if ratio is None else f", over the vendor {_percent(ratio)}"
+                yield f"{each.taken}: {id}: {verdict}: {_percent(time)}{against}"
+    counts = Counter(verdict for each in trials for verdict in each.verdicts.values())
+    rows, runs = counts.total(), len(trials)
+    told = ", ".join(f"{counts[v.value]} {v.value}" for v in Verdict)
+    yield f"{_many(runs, 'run')} of unchanged kernels, {_many(rows, 'row')}: {told}"
+    for what, fails in (
+        ("slower", {Verdict.SLOWER.value}),
+        ("anything but the same", {v.value for v in Verdict} - {Verdict.SAME.value}),
+    ):
+        alarms = sum(counts[verdict] for verdict in fails)
+        alarmed = sum(bool(fails & set(each.verdicts.values())) for each in trials)
+        yield (
+            f"{what}: {alarms} of {rows} rows, under {upper_bound(alarms, rows) * 1000:.3g} of 1000; "
+            f"{alarmed} of {runs} runs, under {upper_bound(alarmed, runs) * 100:.3g} % of runs, "
+            f"whose rows are not independent (both with {1 - RISK:.0%} confidence)"
+        )
+
+
+def upper_bound(events: int, of: int, risk: float = RISK) -> float:
+    """The share below which the true one is, but for this risk (Clopper and Pearson, one-sided): that of
+    which so few events, or fewer, are as unlikely as the risk.
+    """
+    if not 0 <= events <= of or of == 0:
+        raise ValueError(f"{events} events of {of}")
+    if events == of:
+        return 1.0
+    low, high = events / of, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _at_most(events, of, middle) > risk:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def read(file: Path) -> list[Trial]:
+    """The trials that are kept; none where there is no file. Raises BaselineError, in one line, for what is
+    none of them.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise BaselineError(f"{shown(file)}: {error}") from error
+    return [_read(line, f"{shown(file)}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def keep(file: Path, trials: Iterable[Trial]) -> list[Trial]:
+    """Adds those that are not in the file yet, and gives all that are; a run counts once for a baseline."""
+    kept = read(file)
+    known = {(each.taken, each.baseline) for each in kept}
+    kept += [each for each in trials if (each.taken, each.baseline) not in known]
+    replace(file, "".join(f"{json.dumps(_as_json(each))}\n" for each in kept))
+    return kept
+
+
+def _unchanged(new: StoredRow, old: StoredRow) -> bool:
+    same = (new.schedule, new.source_hash, new.method) == (old.schedule, old.source_hash, old.method)
+    return same and not toolchain_changes(old.toolchain, new.toolchain)
+
+
+def _at_most(events: int, of: int, share: float) -> float:
+    """The probability of so many events or fewer."""
+    if share in (0.0, 1.0):
+        return 1.0 if share == 0.0 else 0.0
+    yes, no = math.log(share), math.log1p(-share)
+    choose = (math.lgamma(of + 1) - math.lgamma(k + 1) - math.lgamma(of - k + 1) for k in range(events + 1))
+    return sum(math.exp(ways + k * yes + (of - k) * no) for k, ways in enumerate(choose))
+
+
+def _as_json(each: Trial) -> dict[str, Any]:
+    rows = {id: [verdict, *each.changes[id]] for id, verdict in each.verdicts.items()}
+    return {"version": _VERSION, "taken": each.taken, "baseline": each.baseline, "rows": rows}
+
+
+def _read(line: str, place: str) -> Trial:
+    try:
+        found = json.loads(line)
+        if found["version"] != _VERSION:
+            raise BaselineError(f"{place}: of version {found['version']}; this reads {_VERSION}")
+        rows = {
+            id: (Verdict(v).value, float(t), None if r is None else float(r))
+            for id, (v, t, r) in found["rows"].items()
+        }
+        return Trial(
+            taken=str(found["taken"]),
+            baseline=str(found["baseline"]),
+            verdicts={id: verdict for id, (verdict, _, _) in rows.items()},
+            changes={id: (time, ratio) for id, (_, time, ratio) in rows.items()},
+        )
+    except BaselineError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BaselineError(f"{place}: no verdicts of a run: {error!r}; remove the line") from error
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:+.1f} %"
