@@ -46,7 +46,7 @@ class StoredRow:
 
     id: as tests name it, `matmul-llama8b-up-bf16`.  median, q1, q3: seconds.  samples: how many.
     vendors: medians in seconds, by name.
-    noise, ratio_noise, vendor_noise, steadiest: see `gate.Bar`, whose `vendor` is the steadiest.
+    noise, ratio_noise, vendor_noise, machine_noise, steadiest: see `gate.Bar`; its `vendor` is the last.
     runs: how many runs it was made of.  verdict: on it when it was taken; "" without a comparison.
     toolchain: versions by name.  raw: the whole of it, as it is in the file.
     """
@@ -64,6 +64,7 @@ class StoredRow:
     noise: float | None = None
     ratio_noise: float | None = None
     vendor_noise: float | None = None
+    machine_noise: float = 0.0
     steadiest: str = ""
     runs: int = 1
     schedule: str = ""
@@ -81,6 +82,7 @@ class StoredRow:
             noise=self.noise,
             ratio_noise=self.ratio_noise,
             vendor_noise=self.vendor_noise,
+            machine_noise=self.machine_noise,
             vendor=self.steadiest,
             vendors=self.vendors,
             libraries=libraries_of(self.toolchain),
@@ -321,6 +323,7 @@ def _row(part: "_Part") -> StoredRow:
         noise=extra.share("noise"),
         ratio_noise=extra.share("ratio_noise"),
         vendor_noise=extra.share("vendor_noise"),
+        machine_noise=extra.share("machine_noise") or 0.0,
         steadiest=extra.text("steadiest") if "steadiest" in extra else "",
         runs=extra.whole("runs") if "runs" in extra else 1,
         schedule=extra.text("schedule") if "schedule" in extra else "",

@@ -5,12 +5,12 @@ time, and in the time over the vendor's of the same run, as far as both runs use
 What was taken differently, at another clock or while the driver lowered it, is not compared at all.
 
 The band, within which a row is the same, comes from the row: three times the spread between *runs* of one
-kernel, in processes of their own, as the spread within a run does not know of the next machine. Machines of
-one model differ: of three H200, one took 1.3 % longer for whatever the tensor cores bound, the vendor's
-kernels included, whose ratio moved by 0.2 %; of others the time is the steadier. So the steadier of the two
-has to leave its band, and the other to move the same way. Where the vendor's own time left its band the
-machine is no longer the baseline's, and where the noise was never measured nothing is known: then both have
-to.
+kernel, in processes of their own, as the spread within a run does not know of the next machine.
+
+Machines of one model differ: of four H200, two took up to 2 % longer for whatever the tensor cores bound, the
+vendor's kernels included, and the ratio to these moved by 0.2 to 1 %. So the ratio is what has to leave its
+band, and the time has to move the same way. Where the vendor's time left its own band the machine is not the
+baseline's, and where the noise was never measured nothing is known: then both have to leave their bands.
 """
 
 import math
@@ -77,6 +77,7 @@ class Bar:
     vendor: the one that the ratio is to; "": the fastest.
     noise, ratio_noise, vendor_noise: spread between runs (`latency.noise`) of the median, of its
     ratio to the vendor's, and of the vendor's; None: never measured.
+    machine_noise: by how much of it a time may differ between machines, as other rows of the baseline show.
     """
 
     median: float
@@ -85,6 +86,7 @@ class Bar:
     noise: float | None = None
     ratio_noise: float | None = None
     vendor_noise: float | None = None
+    machine_noise: float = 0.0
     vendor: str = ""
     vendors: Mapping[str, float] = field(default_factory=dict)
     libraries: Mapping[str, str] = field(default_factory=dict)
@@ -118,15 +120,13 @@ class Policy:
         return self.band(noise) + self._missed(noise)
 
     def smallest_of(self, bar: Bar) -> float:
-        """The same of a row, whose ratio counts if it has one: the steadier of the two has to leave its band,
-        and the other to be above zero; or both their bands.
+        """The same of a row, whose ratio counts if it has one: that has to leave its band, and the time to be
+        above zero, or to leave its band as well.
         """
         if not bar.vendors:
-            return self.smallest(bar.noise)
-        noises = sorted((bar.noise, bar.ratio_noise), key=lambda n: self.assumed_noise if n is None else n)
-        if not bar.known:
-            return max(self.smallest(noise) for noise in noises)
-        return max(self.smallest(noises[0]), self._missed(noises[1]))
+            return self.smallest(between_machines(bar.noise, bar))
+        in_time = self._missed(bar.noise) if bar.known else self.smallest(bar.noise)
+        return max(self.smallest(bar.ratio_noise), in_time)
 
     def _missed(self, noise: float | None) -> float:
         spread = self.assumed_noise if noise is None else noise
@@ -197,8 +197,12 @@ class Judgement:
 
 def judge(new: Measurement, bar: Bar, policy: Policy = POLICY) -> Judgement:
     """The verdict on one measurement."""
+    if (
+        bar.vendor and bar.vendor not in new.vendors
+    ):  # what was measured of its ratio says nothing of another's
+        bar = replace(bar, vendor="", ratio_noise=None, vendor_noise=None)
     ratio = _ratio(new, bar, policy)
-    band, change = policy.band(bar.noise), new.median / bar.median - 1
+    band, change = policy.band(between_machines(bar.noise, bar)), new.median / bar.median - 1
     smallest = policy.smallest_of(bar if ratio else replace(bar, vendors={}))
     verdict, reason, again = _verdict(new, bar, policy, band, change, ratio)
     return Judgement(
@@ -256,8 +260,7 @@ def seconds(value: float) -> str:
 
 
 def _ratio(new: Measurement, bar: Bar, policy: Policy) -> Ratio | None:
-    both = bar.vendor in bar.vendors and bar.vendor in new.vendors
-    vendor = bar.vendor if both else fastest(bar.vendors, new.vendors)
+    vendor = bar.vendor or fastest(bar.vendors, new.vendors)
     if vendor is None or dict(new.libraries) != dict(bar.libraries):
         return None
     theirs, theirs_now = bar.vendors[vendor], new.vendors[vendor]
@@ -276,16 +279,16 @@ def _verdict(
     if new.method != bar.method:
         how = f"timed by {new.method}, and the baseline by {bar.method}"
         return Verdict.INCONCLUSIVE, f"taken differently: {how}", False
-    if obstacle := _obstacle(new, bar, policy, band):
+    if obstacle := _obstacle(new, bar, policy):
         return Verdict.INCONCLUSIVE, obstacle, True
     if ratio is None:
         if abs(change) <= band:
             return Verdict.SAME, "within the band", True
         verdict, word = _direction(change)
         return verdict, f"{word} in time; {_no_ratio(new, bar)}", True
-    if not bar.known or abs(ratio.moved) > policy.band(bar.vendor_noise):
+    if not bar.known or abs(ratio.moved) > policy.band(between_machines(bar.vendor_noise, bar)):
         return *_shown_by_both(change, band, ratio), True
-    return *_shown_by_the_steadier(change, band, ratio, bar), True
+    return *_shown_by_the_ratio(change, band, ratio), True
 
 
 def _shown_by_both(change: float, band: float, ratio: Ratio) -> tuple[Verdict, str]:
@@ -297,22 +300,18 @@ def _shown_by_both(change: float, band: float, ratio: Ratio) -> tuple[Verdict, s
     return Verdict.INCONCLUSIVE, f"{word} in time, but not against {ratio.vendor}, so it may be the machine"
 
 
-def _shown_by_the_steadier(change: float, band: float, ratio: Ratio, bar: Bar) -> tuple[Verdict, str]:
-    assert bar.noise is not None and bar.ratio_noise is not None
-    time, against = "in time", f"against {ratio.vendor}"
-    by_ratio = bar.ratio_noise < bar.noise
-    steadier, other = (ratio.change, change) if by_ratio else (change, ratio.change)
-    if abs(steadier) <= (ratio.band if by_ratio else band):
-        if abs(change) <= band:
-            return Verdict.SAME, "within the band"
-        word = _direction(change)[1]
-        return Verdict.INCONCLUSIVE, f"{word} {time}, but not {against}, so it may be the machine"
-    verdict, word = _direction(steadier)
-    if steadier * other > 0:
-        return verdict, f"{word} {time}, and {against}"
-    if by_ratio:
-        return Verdict.INCONCLUSIVE, f"{word} {against}, but not {time}, so it may be the vendor"
-    return Verdict.INCONCLUSIVE, f"{word} {time}, but not {against}, so it may be the machine"
+def _shown_by_the_ratio(change: float, band: float, ratio: Ratio) -> tuple[Verdict, str]:
+    if abs(ratio.change) <= ratio.band:
+        return _shown_by_both(change, band, ratio)
+    verdict, word = _direction(ratio.change)
+    if change * ratio.change > 0:
+        return verdict, f"{word} in time, and against {ratio.vendor}"
+    return Verdict.INCONCLUSIVE, f"{word} against {ratio.vendor}, but not in time, so it may be the vendor"
+
+
+def between_machines(noise: float | None, bar: Bar) -> float | None:
+    """What of a time's noise the next machine may show; None: unknown."""
+    return None if noise is None else max(noise, bar.machine_noise)
 
 
 def _direction(change: float) -> tuple[Verdict, str]:
@@ -328,12 +327,12 @@ def spoiling(throttled: Sequence[str], clock_mhz: float) -> list[str]:
     return [reason for reason in throttled if reason != POWER_CAP or not clock_mhz]
 
 
-def _obstacle(new: Measurement, bar: Bar, policy: Policy, band: float) -> str | None:
+def _obstacle(new: Measurement, bar: Bar, policy: Policy) -> str | None:
     if reasons := spoiling(new.throttled, new.clock_mhz):
         return f"the driver lowered the clock ({', '.join(reasons)})"
     if new.clock_mhz and bar.clock_mhz and abs(new.clock_mhz / bar.clock_mhz - 1) > policy.clock:
         return "at another clock"
-    if policy.miss * new.uncertainty > band:
+    if policy.miss * new.uncertainty > policy.band(bar.noise):
         spread = _share(policy.miss * new.uncertainty)
         return f"the samples scatter: the median of {new.samples} is uncertain by {spread}"
     return None

@@ -38,6 +38,15 @@ def noise_of(medians: Sequence[float], vendors: Sequence[Mapping[str, float]]) -
     return Noise(time, steadiest, ratios[steadiest], noise_between(theirs[steadiest]))
 
 
+def machine_noise(noises: Sequence[Noise]) -> float:
+    """By how much a time may differ between machines of one model: what nine of ten rows stay below.
+
+    A row's own noise, of a few runs, may be far below what the next machine shows.
+    """
+    times = sorted(noise.time for noise in noises)
+    return times[(len(times) - 1) * 9 // 10]
+
+
 def noise_between(values: Sequence[float]) -> float:
     """The spread of one number between runs: its standard deviation as a share of the mean.
 

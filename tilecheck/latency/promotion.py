@@ -21,7 +21,7 @@ from tilecheck.latency.baselines import (
     toolchain_changes,
 )
 from tilecheck.latency.gate import fastest, seconds, spoiling
-from tilecheck.latency.noise import noise_of
+from tilecheck.latency.noise import Noise, machine_noise, noise_of
 
 # Statistics of pytest-benchmark, and what stands for those of several runs; `outliers` is left the nearest's.
 _MERGED: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -68,7 +68,10 @@ def merge(runs: Sequence[Run], path: Path) -> Run:
     Times are the medians over the runs. Without the single samples, which are in the runs' own files.
     """
     newest = max(runs, key=lambda run: run.taken)
-    benchmarks = [_merged([run.rows[id] for run in runs]) for id in newest.rows]
+    rows = {id: [run.rows[id] for run in runs] for id in newest.rows}
+    noises = {id: _noise(taken) for id, taken in rows.items()}
+    machine = machine_noise(list(noises.values()))
+    benchmarks = [_merged(taken, noises[id], machine) for id, taken in rows.items()]
     content = {
         "machine_info": {"gpu": newest.gpu},
         "commit_info": dict(newest.raw.get("commit_info", {})),
@@ -176,21 +179,24 @@ def _row(id: str, runs: Sequence[Run], guards: Guards) -> Iterator[str]:
             f"{_share(guards.spread)}"
         )
     if len(rows) > 1:
-        noise = noise_of(medians, [row.vendors for row in rows])
+        noise = _noise(rows)
         if noise.ratio is not None and noise.ratio > NOISIEST:
             ratios = [row.median / row.vendors[noise.vendor] for row in rows]
             differ = _share(_spread(ratios))
             yield f"{id}: over {noise.vendor}, its runs differ by {differ}; no slowdown would show"
 
 
-def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
+def _noise(rows: Sequence[StoredRow]) -> Noise:
+    return noise_of([row.median for row in rows], [row.vendors for row in rows])
+
+
+def _merged(rows: Sequence[StoredRow], noise: Noise, machine: float) -> dict[str, Any]:
     middle = statistics.median_low([row.median for row in rows])
     nearest = next(row for row in rows if row.median == middle)
     result = {**nearest.raw, "stats": _statistics(nearest, rows)}
     medians = [row.median for row in rows]
     vendors = _vendors(rows)
     best = fastest(vendors, vendors)
-    noise = noise_of(medians, [row.vendors for row in rows])
     extra = {name: value for name, value in nearest.raw["extra_info"].items() if name != "verdict"}
     result["extra_info"] = {
         **extra,
@@ -200,6 +206,7 @@ def _merged(rows: Sequence[StoredRow]) -> dict[str, Any]:
         "noise": noise.time,
         "ratio_noise": noise.ratio,
         "vendor_noise": noise.vendors_time,
+        "machine_noise": machine,
         "steadiest": noise.vendor,
         "runs": len(rows),
         "medians": sorted(medians),

@@ -69,15 +69,14 @@ class TestBand:
     @pytest.mark.parametrize(
         ("noises", "smallest"),
         [
-            ((0.002, 0.003, 0.002), POLICY.smallest(0.002)),
+            ((0.002, 0.003, 0.002), POLICY.smallest(0.003)),
             ((0.009, 0.001, 0.009), 2.33 * 0.009 * 2**0.5),  # the time has to be above zero
-            ((0.001, 0.02, 0.02), 2.33 * 0.02 * 2**0.5),
-            ((0.006, 0.006, 0.006), POLICY.smallest(0.006)),
-            ((0.002, 0.02, None), POLICY.smallest(0.02)),
+            ((0.001, 0.02, 0.02), POLICY.smallest(0.02)),
+            ((0.02, 0.002, None), POLICY.smallest(0.02)),
             ((None, 0.001, 0.001), POLICY.smallest(None)),
         ],
     )
-    def test_what_can_be_found_follows_the_steadier_of_time_and_ratio(
+    def test_what_can_be_found_follows_the_ratio(
         self, noises: tuple[float | None, ...], smallest: float
     ) -> None:
         bar = replace(BAR, noise=noises[0], ratio_noise=noises[1], vendor_noise=noises[2])
@@ -86,6 +85,7 @@ class TestBand:
     def test_without_a_ratio_the_time_says_what_can_be_found(self) -> None:
         alone = replace(NEW, vendors={})
         assert judge(alone, replace(BAR, ratio_noise=0.02)).smallest == POLICY.smallest(0.002)
+        assert judge(alone, replace(BAR, machine_noise=0.01)).smallest == POLICY.smallest(0.01)
 
 
 class TestVerdict:
@@ -122,31 +122,14 @@ class TestVerdict:
             (1.020, 0.950, Verdict.SAME, "within the band"),  # the vendor is not where it was
         ],
     )
-    def test_of_a_kernel_that_machines_take_differently_the_ratio_decides(
+    def test_the_ratio_decides_as_machines_differ(
         self, time: float, vendor: float, verdict: Verdict, words: str
     ) -> None:
-        bar = replace(BAR, noise=0.009, ratio_noise=0.001, vendor_noise=0.009)
-        found = judge(took(time, vendor), bar)
-        assert found.verdict is verdict
-        assert words in found.reason
-
-    @pytest.mark.parametrize(
-        ("time", "vendor", "verdict"),
-        [
-            (1.020, 1.000, Verdict.SLOWER),
-            (1.020, 1.015, Verdict.SLOWER),
-            (1.020, 1.021, Verdict.INCONCLUSIVE),
-            (1.020, 0.980, Verdict.SLOWER),
-            (1.000, 0.975, Verdict.SAME),
-            (0.980, 1.000, Verdict.FASTER),
-            (1.050, 1.050, Verdict.INCONCLUSIVE),
-        ],
-    )
-    def test_where_the_vendor_is_the_noisy_one_the_time_decides(
-        self, time: float, vendor: float, verdict: Verdict
-    ) -> None:
-        bar = replace(BAR, noise=0.001, ratio_noise=0.01, vendor_noise=0.01)
-        assert judge(took(time, vendor), bar).verdict is verdict
+        for noise in (0.001, 0.009):  # its own, which may be small by chance
+            bar = replace(BAR, noise=noise, ratio_noise=0.001, vendor_noise=noise, machine_noise=0.009)
+            found = judge(took(time, vendor), bar)
+            assert found.verdict is verdict
+            assert words in found.reason
 
     @pytest.mark.parametrize("unknown", ["noise", "ratio_noise", "vendor_noise"])
     def test_where_noise_was_never_measured_both_have_to_leave_their_bands(self, unknown: str) -> None:
@@ -160,8 +143,14 @@ class TestVerdict:
         vendors = {"eager": 200e-6, "cublas": 80e-6}
         found = judge(replace(took(1.05), vendors=vendors), replace(BAR, vendor="eager"))
         assert found.ratio is not None and found.ratio.vendor == "eager"
-        gone = judge(took(1.05), replace(BAR, vendor="cudnn"))
-        assert gone.ratio is not None and gone.ratio.vendor == "cublas"
+
+    def test_where_the_steadiest_vendor_is_gone_the_noise_of_the_fastest_is_unknown(self) -> None:
+        bar = replace(BAR, vendor="cudnn", vendors={**BAR.vendors, "cudnn": 1e-4})
+        found = judge(took(1.035), bar)
+        assert found.ratio is not None and found.ratio.vendor == "cublas"
+        assert found.ratio.band == POLICY.band(None)
+        assert found.verdict is Verdict.SLOWER
+        assert judge(took(1.025), bar).verdict is Verdict.INCONCLUSIVE  # by the steadiest it would be slower
 
     def test_the_fastest_vendor_of_the_baseline_counts(self) -> None:
         vendors = {"eager": 100e-6, "cublas": 90e-6}  # the slower one became twice as fast
@@ -302,6 +291,7 @@ class _Machine:
             noise=noise.time,
             ratio_noise=noise.ratio,
             vendor_noise=noise.vendors_time,
+            machine_noise=self._shared,
         )
 
 
@@ -328,7 +318,7 @@ class TestErrors:
     @pytest.mark.parametrize("noise", [0.001, 0.002, 0.003, 0.004])
     def test_no_false_alarm_without_a_change(self, noise: float) -> None:
         found = verdicts(noise, 0.0)
-        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= (0 if noise < 0.004 else 3)
+        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= (0 if noise < 0.004 else 5)
         assert found[Verdict.INCONCLUSIVE] <= 20
 
     def test_a_noisy_row_alarms_seldom(self) -> None:
@@ -340,7 +330,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("noise", [0.001, 0.002])
     def test_one_percent_is_left_alone(self, noise: float) -> None:
-        assert verdicts(noise, 0.01)[Verdict.SLOWER] <= 30
+        assert verdicts(noise, 0.01)[Verdict.SLOWER] <= (5 if noise < 0.002 else 70)
 
     @pytest.mark.parametrize(
         ("noise", "slowdown", "share"),

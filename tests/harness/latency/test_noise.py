@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilecheck.latency.noise import noise_between, noise_of
+from tilecheck.latency.noise import Noise, machine_noise, noise_between, noise_of
 
 
 def test_noise_is_unbiased_for_few_runs() -> None:
@@ -35,3 +35,8 @@ def test_the_vendor_is_the_one_whose_time_the_rows_follows() -> None:
 def test_without_a_vendor_in_all_runs_there_is_the_time(vendors: list[dict[str, float]]) -> None:
     found = noise_of([100e-6, 101e-6], vendors)
     assert (found.vendor, found.ratio, found.vendors_time) == ("", None, None)
+
+
+def test_machines_differ_by_what_nine_of_ten_rows_stay_below() -> None:
+    assert machine_noise([Noise(0.001)]) == 0.001
+    assert machine_noise([Noise(n / 1000) for n in (9, 1, 8, 2, 7, 3, 6, 4, 5, 50)]) == 0.009

@@ -199,6 +199,7 @@ class RowStopwatch:
             "noise": stored.noise if stored else None,
             "ratio_noise": stored.ratio_noise if stored else None,
             "vendor_noise": stored.vendor_noise if stored else None,
+            "machine_noise": stored.machine_noise if stored else 0.0,
             "steadiest": stored.steadiest if stored else "",
             "verdict": record.verdict,
         }
