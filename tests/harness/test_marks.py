@@ -1,5 +1,6 @@
 """What `-m` leaves out before rows are made is nothing that it would select; no grid is searched for it."""
 
+import ast
 import os
 import re
 from pathlib import Path
@@ -100,3 +101,26 @@ def test_what_is_selected_is_what_was(
     assert result.parseoutcomes().get("passed", 0) == passed, result.stdout.str()
     assert not {"failed", "errors", "error"} & result.parseoutcomes().keys()
     assert (pytester.path / "asked").exists() == asked
+
+
+def test_this_folder_is_passed_over_by_no_run_that_asks_for_a_test_of_it() -> None:
+    """tests/harness/conftest.py says which markers its tests have; a module with others would be lost."""
+    from tests.harness.conftest import MARKS
+
+    found = set()
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Attribute(value=ast.Attribute(value=ast.Name("pytest"), attr="mark"), attr=name):
+                    found.add(name)
+    assert found & OURS == MARKS
+
+
+@pytest.mark.parametrize(("expression", "collected"), [("latency", False), ("codegen", True), ("", True)])
+def test_modules_of_this_folder_are_imported_only_where_they_may_be_asked_for(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, expression: str, collected: bool
+) -> None:
+    from tests.harness.conftest import pytest_ignore_collect
+
+    monkeypatch.setattr(pytestconfig.option, "markexpr", expression)
+    assert (pytest_ignore_collect(Path(__file__), pytestconfig) is None) is collected
