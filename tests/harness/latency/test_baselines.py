@@ -268,6 +268,8 @@ class TestPromotion:
         assert row.runs == 3
         assert row.noise == pytest.approx(noise_between([100, 100.4, 99.8]))
         assert row.ratio_noise == pytest.approx(row.noise)
+        assert (row.steadiest, row.vendor_noise) == ("cublas", 0)
+        assert row.machine_noise == max(other.noise or 0.0 for other in merged.rows.values())
         assert row.raw["stats"]["min"] == pytest.approx(0.998 * 99e-6)
         assert row.raw["stats"]["rounds"] == 300
         assert "data" not in row.raw["stats"]
