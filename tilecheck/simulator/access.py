@@ -20,7 +20,6 @@ from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import (
     Array,
     folded,
-    foreign_to,
     joined_by,
     mark_written,
     updated_by,
@@ -154,7 +153,7 @@ class Access:
             self._check_owner(s, array, array.shadow(storage.owner, size, strides, offset))
         if storage.reader is not None:
             reader = array.shadow(storage.reader, size, strides, offset)
-            joined = joined_by(s.block, reader)
+            joined = joined_by(s, reader)
             if s.mask is not None:
                 joined = torch.where(array.by_entry(folded(s.mask, size)), joined, reader)
             reader.copy_(joined)
@@ -235,7 +234,7 @@ class Access:
             self._check_owner(s, array, storage.owner[array.entries(flat)] * array.by_entry(inside))
         if storage.reader is not None:
             at = array.entries(flat.expand(inside.shape)[inside & active])
-            storage.reader[at] = joined_by(s.block, storage.reader[at])
+            storage.reader[at] = joined_by(s, storage.reader[at])
         value = load_form(array.data[tuple(index)], array.dtype)
         if bool(inside.all()):
             return value
@@ -299,21 +298,21 @@ class Access:
         if storage.owner is not None:
             entries = array.entries(flat[chosen])
             owners = storage.owner[entries]
-            if not storage.ordered_by_program and bool(foreign_to(s.block, owners).any()):
+            if not storage.ordered_by_program and bool(s.foreign(owners).any()):
                 s.findings.add(
                     "race",
                     self.location,
                     self.name,
-                    f"{s.where} updates elements of {self.name} that another block of the same launch writes",
+                    f"{s.where} updates elements of {self.name} that {array.others} writes",
                 )
-            storage.owner[entries] = updated_by(s.block, storage, owners)
+            storage.owner[entries] = updated_by(s, storage, owners)
         return array, flat, chosen
 
     def _claim(self, s: State, array: Array, owner: Tensor, mask: Tensor | None) -> None:
         """The block at hand becomes owner of what it stores to; another block that stored there before is a
         race.
         """
-        taken = array.by_element((owner > 0) & (owner != s.block))
+        taken = array.by_element(s.foreign(owner))
         if mask is not None:
             taken = taken & mask
         if bool(taken.any()):
@@ -321,7 +320,7 @@ class Access:
                 "conflicting writes",
                 self.location,
                 self.name,
-                f"{s.where} writes elements of {self.name} that another block of the same launch wrote "
+                f"{s.where} writes elements of {self.name} that {array.others} wrote "
                 f"({int(taken.sum())} at once)",
             )
         if mask is None:
@@ -331,7 +330,7 @@ class Access:
 
     def _check_readers(self, s: State, array: Array, reader: Tensor, mask: Tensor | None) -> None:
         """A block that read what the block at hand now stores to might as well have come later."""
-        foreign = array.by_element(foreign_to(s.block, reader))
+        foreign = array.by_element(s.foreign(reader))
         if mask is not None:
             foreign = foreign & mask
         if bool(foreign.any()):
@@ -339,13 +338,13 @@ class Access:
                 "race",
                 self.location,
                 self.name,
-                f"{s.where} writes elements of {self.name} that another block of the same launch reads",
+                f"{s.where} writes elements of {self.name} that {array.others} reads",
             )
 
     def _check_owner(self, s: State, array: Array, owner: Tensor) -> None:
         if array.storage.ordered_by_program:
             return
-        foreign = array.by_element((owner > 0) & (owner != s.block))
+        foreign = array.by_element(s.foreign(owner))
         if s.mask is not None:
             foreign = foreign & s.mask
         if bool(foreign.any()):
@@ -353,7 +352,7 @@ class Access:
                 "race",
                 self.location,
                 self.name,
-                f"{s.where} reads elements of {self.name} that another block of the same launch writes",
+                f"{s.where} reads elements of {self.name} that {array.others} writes",
             )
 
     def _check_written(

@@ -43,6 +43,8 @@ class Launch:
     register_data: data variables of the `local` buffers that can be held as cells.
     private_data: those of the others, of which each thread has an array.
     synchronises: a block may learn that another has come so far, so that reading its result is no race.
+    cluster: blocks of a cluster along x, y and z; None where nothing speaks of clusters.
+    cluster_barriers: data variable of the mbarriers of a cluster -> arrivals that each of them waits for.
     """
 
     threads: tuple[tuple[int, int], ...] = ()
@@ -50,6 +52,8 @@ class Launch:
     register_data: set[Any] = field(default_factory=set)
     private_data: set[Any] = field(default_factory=set)
     synchronises: bool = False
+    cluster: tuple[int, ...] | None = None
+    cluster_barriers: dict[Any, list[int]] = field(default_factory=dict)
 
     @property
     def rank(self) -> int:
@@ -84,7 +88,15 @@ def read_launch(body: Any) -> Launch:
         for i, n in enumerate(block.annotations.get("tl.launch_threads", ())):
             extents[i] = max(extents[i], int(n))
         own_data |= {b.data for b in block.alloc_buffers if b.scope() in ("local", "local.var")}
+        if "cluster_dims" in block.annotations:
+            launch.cluster = tuple(int(n) for n in block.annotations["cluster_dims"])
+        counts = block.annotations.get("barrier_init", {})
+        for b in block.alloc_buffers:
+            if b.scope() == "shared.cluster_barrier":
+                launch.cluster_barriers[b.data] = [int(n) for n in counts[b.data]]
     names = {_call_name(call) for call in nodes["Call"]}
+    if launch.cluster is None and _speaks_of_clusters(nodes["Call"], names):
+        launch.cluster = (1, 1, 1)
     launch.synchronises = _may_order_blocks(nodes)
     used = bound_by_loops.union(nodes["Var"])
     lanes = {i for var, i in thread_vars.items() if var in used}
@@ -96,6 +108,12 @@ def read_launch(body: Any) -> Launch:
         launch.register_data = _held_as_cells(nodes, own_data, set(thread_vars))
         launch.private_data = own_data - launch.register_data if launch.threads else set()
     return launch
+
+
+def _speaks_of_clusters(calls: list[Any], names: set[str]) -> bool:
+    return any(n.startswith(("tl.cluster_", "tl.block_rank_in_cluster")) for n in names) or any(
+        "dst_block" in call.annotations for call in calls if call.annotations
+    )
 
 
 def _may_order_blocks(nodes: dict[str, list[Any]]) -> bool:

@@ -6,17 +6,21 @@ as the registers of a thread do.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from tilecheck.simulator.values import Value, is_float, memory_dtype, store_form
 
+if TYPE_CHECKING:
+    from tilecheck.simulator.state import State
+
 _NOBODY = 0
-_SEVERAL = -2
 _ATOMICS = -1
 """Owner of an element that atomics updated: any number of blocks may."""
+SEVERAL = 1 << 30
+"""Reader of an element that several blocks read: a number that no block has."""
 
 
 @dataclass
@@ -25,7 +29,8 @@ class Storage:
 
     written: flat, None where it is not tracked (parameters hold what the caller put there).
     complete: everything was written, so that `written` need not be asked.
-    owner: flat, None except for global outputs: number of the block that wrote the element in this launch.
+    owner: flat, None except for global outputs and for what blocks of a cluster write into: number of the
+    block that wrote the element in this launch.
     reader: flat, like owner: the block that read it, or that several did.
     ever: flat, like owner: written in any launch.
     ordered_by_program: a block may learn that another has come so far, so that reading its result is no race.
@@ -45,6 +50,15 @@ class Storage:
         if self.written is not None:
             self.written.zero_()
             self.complete = False
+        for shadow in (self.owner, self.reader):
+            if shadow is not None:
+                shadow.zero_()
+
+    def expose(self) -> None:
+        """Other blocks of the cluster write into this memory of a block."""
+        if self.owner is None and self.written is not None:
+            self.owner = torch.zeros(self.written.numel(), dtype=torch.int32)
+            self.reader = torch.zeros_like(self.owner)
 
     def is_complete(self) -> bool:
         if not self.complete and self.written is not None and bool(self.written.all()):
@@ -82,6 +96,11 @@ class Array:
     @property
     def is_global(self) -> bool:
         return self.scope == "global"
+
+    @property
+    def others(self) -> str:
+        """Which blocks may touch it beside the one at hand, in words."""
+        return "another block of the same launch" if self.is_global else "another block of the cluster"
 
     @property
     def extent(self) -> str:
@@ -173,23 +192,18 @@ def mark_written(
         shadow |= array.by_entry(mask)
 
 
-def foreign_to(block: int, entries: Tensor) -> Tensor:
-    """Entries of an owner or reader shadow that name another block, or several."""
-    return (entries == _SEVERAL) | ((entries > 0) & (entries != block))
-
-
-def updated_by(block: int, storage: Storage, owners: Tensor) -> Tensor:
-    """Entries of an owner shadow after an atomic of `block`. What the block itself stored there before stays
-    its own, since no other may update that without knowing that it is there.
+def updated_by(s: "State", storage: Storage, owners: Tensor) -> Tensor:
+    """Entries of an owner shadow after an atomic of the block at hand. What it stored there itself before
+    stays its own, since no other may update that without knowing that it is there.
     """
     if storage.ordered_by_program:
         return torch.full_like(owners, _ATOMICS)
-    return torch.where(owners == block, block, _ATOMICS).to(owners.dtype)
+    return torch.where((owners > 0) & ~s.foreign(owners), s.block, _ATOMICS).to(owners.dtype)
 
 
-def joined_by(block: int, readers: Tensor) -> Tensor:
-    """Entries of a reader shadow after `block` has read there too."""
-    return torch.where((readers == _NOBODY) | (readers == block), block, _SEVERAL).to(readers.dtype)
+def joined_by(s: "State", readers: Tensor) -> Tensor:
+    """Entries of a reader shadow after the block at hand has read there too."""
+    return torch.where(s.foreign(readers), SEVERAL, s.block).to(readers.dtype)
 
 
 def folded(mask: Tensor, size: tuple[int, ...]) -> Tensor:

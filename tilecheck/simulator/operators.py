@@ -1,7 +1,7 @@
 """Tile operators: copy, fill, gemm, reductions, scans, atomics on tiles. A region is a box of a buffer."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -9,9 +9,17 @@ from torch import Tensor
 from tilecheck.simulator.access import Closure
 from tilecheck.simulator.element_loops import copy_by_element, fill_by_element, reduce_by_element
 from tilecheck.simulator.findings import Location, Unsupported
-from tilecheck.simulator.memory import Array, foreign_to, joined_by, updated_by
+from tilecheck.simulator.memory import Array, joined_by, updated_by
 from tilecheck.simulator.state import State
-from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name, uniform
+from tilecheck.simulator.translator import (
+    CALLS,
+    OTHERWISE,
+    Translator,
+    constantly,
+    handles,
+    operator_name,
+    uniform,
+)
 from tilecheck.simulator.values import (
     Value,
     bits_of,
@@ -25,6 +33,9 @@ from tilecheck.simulator.values import (
     value_dtype,
     wrap,
 )
+
+Box: TypeAlias = tuple[Sequence[int], Sequence[int]]
+"""(minima, extents), one per dimension."""
 
 _DISTANCE = {"global": 0, "shared": 1, "shared.dyn": 1, "local.fragment": 2, "local": 2, "local.var": 2}
 """How near to the tensor cores a scope is; a copy runs over the extents of its nearer side."""
@@ -78,10 +89,12 @@ class Region:
         minima, extents = self.box(s)
         return self.read_box(s, minima, extents)
 
-    def read_box(self, s: State, minima: Sequence[int], extents: Sequence[int]) -> Tensor:
+    def read_box(
+        self, s: State, minima: Sequence[int], extents: Sequence[int], unwritten: bool = False
+    ) -> Tensor:
         """Values of a box of the same buffer; past its edge the annotated safe value, else 0."""
         outside = 0 if self.outside is None else self.outside(s)
-        return read_box(s, self.array(s), minima, extents, self.location, outside)
+        return read_box(s, self.array(s), minima, extents, self.location, outside, unwritten=unwritten)
 
     def write(self, s: State, value: Tensor) -> None:
         """Stores `value` into the box."""
@@ -98,6 +111,21 @@ def _clip(array: Array, minima: Sequence[int], extents: Sequence[int]) -> tuple[
     low = [max(0, -m) for m in minima]
     high = [min(e, n - m) for m, e, n in zip(minima, extents, array.shape, strict=True)]
     return low, high
+
+
+def _entries(array: Array, shadow: Tensor, minima: Sequence[int], extents: Sequence[int]) -> Tensor:
+    """Those of a shadow for a box inside the buffer."""
+    offset = sum(m * stride for m, stride in zip(minima, array.strides, strict=True))
+    return array.shadow(shadow, tuple(extents), array.strides, offset)
+
+
+def missing_in(array: Array, minima: Sequence[int], extents: Sequence[int]) -> Tensor | None:
+    """Elements of a box that nothing has written; None where all are, or the box is not inside the buffer."""
+    storage = array.storage
+    if storage.complete or storage.is_complete() or not _inside(array, minima, extents):
+        return None
+    assert storage.written is not None
+    return array.by_element(~_entries(array, storage.written, minima, extents))
 
 
 def _inside(array: Array, minima: Sequence[int], extents: Sequence[int]) -> bool:
@@ -124,10 +152,14 @@ def read_box(
     location: Location,
     outside: Value = 0,
     atomic: bool = False,
+    unwritten: bool = False,
 ) -> Tensor:
-    """Values of a box; outside the buffer they are `outside`.  atomic: for an update that others may make."""
+    """Values of a box; outside the buffer they are `outside`.
+
+    atomic: for an update that others may make.  unwritten: not for use, so that nothing need have written it.
+    """
     if _inside(array, minima, extents):
-        return _read_inside(s, array, minima, extents, location, atomic)
+        return _read_inside(s, array, minima, extents, location, atomic, unwritten)
     if not array.is_global:
         _report_range(s, array, minima, extents, location)
     low, high = _clip(array, minima, extents)
@@ -137,17 +169,23 @@ def read_box(
         first = [m + a for m, a in zip(minima, low, strict=True)]
         size = [b - a for a, b in zip(low, high, strict=True)]
         part = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
-        result[part] = _read_inside(s, array, first, size, location, atomic)
+        result[part] = _read_inside(s, array, first, size, location, atomic, unwritten)
     return result
 
 
 def _read_inside(
-    s: State, array: Array, minima: Sequence[int], extents: Sequence[int], location: Location, atomic: bool
+    s: State,
+    array: Array,
+    minima: Sequence[int],
+    extents: Sequence[int],
+    location: Location,
+    atomic: bool,
+    unwritten: bool,
 ) -> Tensor:
     offset = sum(m * stride for m, stride in zip(minima, array.strides, strict=True))
     size = tuple(extents)
     storage = array.storage
-    if not storage.complete and not storage.is_complete():
+    if not unwritten and not storage.complete and not storage.is_complete():
         assert storage.written is not None
         bad = array.by_element(~array.shadow(storage.written, size, array.strides, offset))
         if bool(bad.any()):
@@ -161,16 +199,16 @@ def _read_inside(
             )
     if storage.owner is not None and not storage.ordered_by_program:
         owner = array.shadow(storage.owner, size, array.strides, offset)
-        if bool(((owner > 0) & (owner != s.block)).any()):
+        if bool(s.foreign(owner).any()):
             s.findings.add(
                 "race",
                 location,
                 array.name,
-                f"{s.where} reads elements of {array.name} that another block of the same launch writes",
+                f"{s.where} reads elements of {array.name} that {array.others} writes",
             )
     if storage.reader is not None and not atomic:
         reader = array.shadow(storage.reader, size, array.strides, offset)
-        reader.copy_(joined_by(s.block, reader))
+        reader.copy_(joined_by(s, reader))
     value = array.values(size, array.strides, offset)
     return to_values(value, array.dtype)
 
@@ -201,25 +239,25 @@ def write_box(
     storage = array.storage
     if storage.owner is not None:
         mine = array.shadow(storage.owner, size, array.strides, offset)
-        if not atomic and bool(((mine > 0) & (mine != s.block)).any()):
+        if not atomic and bool(s.foreign(mine).any()):
             s.findings.add(
                 "conflicting writes",
                 location,
                 array.name,
-                f"{s.where} writes elements of {array.name} that another block of the same launch wrote",
+                f"{s.where} writes elements of {array.name} that {array.others} wrote",
             )
         if atomic:
-            mine.copy_(updated_by(s.block, storage, mine))
+            mine.copy_(updated_by(s, storage, mine))
         else:
             mine.fill_(s.block)
     if storage.reader is not None:
         reader = array.shadow(storage.reader, size, array.strides, offset)
-        if bool(foreign_to(s.block, reader).any()):
+        if bool(s.foreign(reader).any()):
             s.findings.add(
                 "race",
                 location,
                 array.name,
-                f"{s.where} writes elements of {array.name} that another block of the same launch reads",
+                f"{s.where} writes elements of {array.name} that {array.others} reads",
             )
     array.values(size, array.strides, offset).copy_(store_form(value, array.dtype))
     if storage.written is not None and not storage.complete:
@@ -245,24 +283,31 @@ def tile_operator(t: Translator, run: Callable[[State], None], name: str) -> Clo
     return checked if t.launch.threads else run
 
 
-_ASYNCHRONOUS = ("barrier", "dst_block", "cluster_mask", "use_2cta", "gather4_rows")
-"""Annotations of a copy that name a barrier to signal, or another block's memory."""
+_NOT_MODELLED = {
+    "barrier": "a barrier that it signals",
+    "cluster_mask": "cluster_mask, one copy into several blocks",
+    "use_2cta": "use_2cta",
+    "gather4_rows": "gather4_rows",
+}
+"""Annotations of a copy that make it another one; in words."""
 
 
 @handles(CALLS, "tl.tileop.copy", "tl.tileop.async_copy", "tl.tileop.tma_copy")
 def _copy(t: Translator, node: Any) -> Closure:
     if (loops := copy_by_element(node)) is not None:
         return t.stmt(loops)
-    for annotation in dict(node.annotations or {}):
-        if str(annotation) in _ASYNCHRONOUS:
-            raise t.unsupported(f"{operator_name(node)} with {annotation}")
+    options = {str(name): value for name, value in dict(node.annotations or {}).items()}
+    to_peer = "dst_block" in options
+    for name, words in _NOT_MODELLED.items():
+        if name in options and not (to_peer and name == "barrier"):
+            raise t.unsupported(f"{operator_name(node)} with {words}{OTHERWISE}")
     source, target = Region(t, node.args[0]), Region(t, node.args[1])
     t.store_locations[target.data] = t.location
     over_source = _DISTANCE.get(source.scope, 0) >= _DISTANCE.get(target.scope, 0)
     if not over_source and _surely_smaller(node.args[1], node.args[0]):
         raise t.unsupported(f"a copy from a larger part of {source.name} to a smaller one of {target.name}")
 
-    def run(s: State) -> None:
+    def boxes(s: State) -> tuple[Box, Box]:
         source_min, source_ext = source.box(s)
         target_min, target_ext = target.box(s)
         steps = _steps(source, source_ext) if over_source else _steps(target, target_ext)
@@ -272,10 +317,93 @@ def _copy(t: Translator, node: Any) -> Closure:
                 f"{source.location}: a copy of {source.name}{source_ext} to {target.name}{target_ext}: the "
                 "extents that are not 1 do not pair up, and TileLang rejects it"
             )
-        value = cast(source.read_box(s, source_min, source_box), source.dtype, target.dtype)
-        write_box(s, target.array(s), target_min, target_box, value.reshape(target_box), target.location)
+        return (source_min, source_box), (target_min, target_box)
+
+    if to_peer:
+        send = _copy_to_peer(t, source, target, boxes, options["dst_block"], options.get("barrier"))
+        return tile_operator(t, send, "a copy to another block")
+
+    def run(s: State) -> None:
+        source_box, (target_min, target_ext) = boxes(s)
+        value = cast(source.read_box(s, *source_box), source.dtype, target.dtype)
+        write_box(s, target.array(s), target_min, target_ext, value.reshape(target_ext), target.location)
 
     return tile_operator(t, run, "a copy")
+
+
+def _copy_to_peer(
+    t: Translator,
+    source: Region,
+    target: Region,
+    boxes: Callable[[State], tuple[Box, Box]],
+    rank: Any,
+    barrier: Any,
+) -> Callable[[State], None]:
+    """A copy into `target` of the block of this rank in the cluster.
+
+    Rows are sent whole, with the padding between them: elements that nothing has written here count as
+    unwritten there.
+    """
+    if not (source.scope.startswith("shared") and target.scope.startswith("shared")):
+        raise t.unsupported(f"a copy to another block from {source.scope} to {target.scope} memory")
+    t.exposed.add(target.slot)
+    peer_rank = t.expr(rank) if hasattr(rank, "dtype") else constantly(int(rank))
+    signalled = None if barrier is None else ClusterBarrier(t, barrier)
+    location = t.location
+
+    def run(s: State) -> None:
+        assert s.cluster is not None
+        to = uniform(peer_rank(s), "a rank", s, location)
+        peer = s.cluster.peer(s, to, target.name, location)
+        if peer is None:
+            return
+        source_box, target_box = boxes(s)
+        missing = missing_in(source.array(s), *source_box)
+        value = cast(source.read_box(s, *source_box, unwritten=True), source.dtype, target.dtype)
+        array, extents = target.array(peer), target_box[1]
+        cell = None if signalled is None else signalled.of(s, peer)
+        mine, s.block = s.block, s.cluster.number_of_copy(s, cell)
+        try:
+            write_box(s, array, *target_box, value.reshape(extents), location)
+        finally:
+            number, s.block = s.block, mine
+        shadow = None
+        if _inside(array, *target_box):
+            assert array.storage.owner is not None
+            shadow = _entries(array, array.storage.owner, *target_box)
+            if missing is not None:
+                _forget(array, target_box, missing.reshape(extents))
+        s.cluster.sent(s, peer, number, cell, shadow, target.name, location)
+
+    return run
+
+
+def _forget(array: Array, box: Box, missing: Tensor) -> None:
+    """Elements of a box count as unwritten."""
+    storage = array.storage
+    assert storage.written is not None
+    if storage.complete:
+        storage.written.fill_(True)
+        storage.complete = False
+    _entries(array, storage.written, *box).masked_fill_(array.by_entry(missing), False)
+
+
+class ClusterBarrier:
+    """An mbarrier that every block of a cluster has, at the index that a load names."""
+
+    def __init__(self, t: Translator, load: Any) -> None:
+        counts = t.launch.cluster_barriers.get(load.buffer.data)
+        if counts is None:
+            raise t.unsupported(f"the barrier {load.buffer.name}{OTHERWISE}")
+        self._counts, self._slot = counts, t.buffer(load.buffer)
+        self._index, self._location = t.expr(load.indices[0]), t.location
+        self._name = str(load.buffer.name)
+
+    def of(self, s: State, owner: State) -> Any:
+        """The barrier of block `owner`, at the index that block `s` means."""
+        assert s.cluster is not None
+        cell = uniform(self._index(s), f"an index of {self._name}", s, self._location)
+        return s.cluster.barrier(owner.rank, self._slot, cell, self._counts[cell])
 
 
 def _surely_smaller(target: Any, source: Any) -> bool:
@@ -363,7 +491,7 @@ def _im2col(t: Translator, node: Any) -> Closure:
 @handles(CALLS, "tl.tileop.gemm", "tl.tileop.wgmma_gemm", "tl.tileop.tcgen05_gemm")
 def _gemm(t: Translator, node: Any) -> Closure:
     if operator_name(node) != "tl.tileop.gemm" and type(node.args[10]).__name__ != "IntImm":
-        raise t.unsupported(f"{operator_name(node)} with a barrier")
+        raise t.unsupported(f"{operator_name(node)} with a barrier{OTHERWISE}")
     a, b, c = (Region(t, r) for r in node.args[:3])
     transpose_a, transpose_b = bool(node.args[3]), bool(node.args[4])
     clear = t.expr(node.args[9])

@@ -4,19 +4,29 @@ other.
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Affine, Closure, registers_index
+from tilecheck.simulator.clusters import run_clusters
 from tilecheck.simulator.intrinsics import INTRINSICS
 from tilecheck.simulator.iterations import watches_of
 from tilecheck.simulator.launch_shape import THREAD_TAGS, read_launch
 from tilecheck.simulator.memory import Array, Registers
 from tilecheck.simulator.reducers import update_by_store
 from tilecheck.simulator.state import Break, Continue, Return, State, both, either
-from tilecheck.simulator.translator import CALLS, STATEMENTS, Translator, handles, lanes_along, operator_name
+from tilecheck.simulator.translator import (
+    CALLS,
+    OTHERWISE,
+    STATEMENTS,
+    Translator,
+    handles,
+    lanes_along,
+    operator_name,
+)
 from tilecheck.simulator.values import Value, truth
 
 Body = Callable[[State], Any]
@@ -394,56 +404,60 @@ def _left(kept: str, way: type[Exception]) -> Closure:
 
 
 def _grid(t: Translator, node: Any) -> Closure:
-    """Blocks run one after the other; each starts with memory that nothing has written."""
-    start, extent = t.expr(node.min), t.expr(node.extent)
-    slot = t.define(node.loop_var)
-    t.in_range(node.loop_var, node.min, node.extent)
-    outermost = not t.in_launch
-    innermost = not _is_grid(node.body)
-    around = t.launch
-    if outermost:
-        t.in_launch = True
-        t.launch = read_launch(node)
-        t.synchronises |= t.launch.synchronises
-        for axis, (_, count) in enumerate(t.launch.threads):
-            t.lanes[axis] = count
+    """Blocks run one after the other, those of a cluster in turns; each starts with memory that nothing has
+    written.
+    """
+    if t.in_launch:
+        raise t.unsupported("a grid inside a grid")
+    levels = [node]
+    while _is_grid(levels[-1].body):
+        levels.append(levels[-1].body)
+    bounds = [(t.expr(level.min), t.expr(level.extent)) for level in levels]
+    slots = [t.define(level.loop_var) for level in levels]
+    for level in levels:
+        t.in_range(level.loop_var, level.min, level.extent)
+    around, location = t.launch, t.location
+    t.in_launch = True
+    t.launch = launch = read_launch(node)
+    t.synchronises |= launch.synchronises
+    for axis, (_, count) in enumerate(launch.threads):
+        t.lanes[axis] = count
     first_buffer = len(t.block_buffers)
-    body = t.stmt(node.body)
-    if outermost:
-        t.in_launch = False
-        t.launch = around
-        t.lanes.clear()
+    body = t.stmt(levels[-1].body)
+    t.in_launch = False
+    t.launch = around
+    t.lanes.clear()
     mine = t.block_buffers[first_buffer:]
+    exposed, t.exposed = t.exposed, set()
 
-    def run_block(s: State) -> None:
+    def begin(s: State) -> None:
+        for slot, i in zip(slots, s.place, strict=True):
+            s.vars[slot] = i
         for buffer in mine:
             memory = s.memory[buffer]
             if isinstance(memory, Array):
                 memory.storage.forget()
             else:
                 memory.forget()
-        s.block += 1
         s.mask = s.broken = s.continued = s.returned = None
+
+    def go_on(s: State) -> None:
         with suppress(Return):
             body(s)
 
     def run(s: State) -> None:
-        low = start(s)
-        if outermost:
-            s.place = ()
-        place = s.place
-        for i in range(low, low + extent(s)):
-            s.vars[slot] = i
-            s.place = (*place, i)
-            if innermost:
-                run_block(s)
-            else:
-                body(s)
-        s.place = place
-        if outermost:
-            for memory in s.memory:
-                if isinstance(memory, Array):
-                    memory.storage.end_launch()
+        grid = [range(low := start(s), low + extent(s)) for start, extent in bounds]
+        if launch.cluster is not None:
+            run_clusters(s, launch, grid, exposed, begin, go_on, location)
+        else:
+            for s.place in product(*grid):
+                s.block += 1
+                begin(s)
+                go_on(s)
+        s.place = ()
+        for memory in s.memory:
+            if isinstance(memory, Array):
+                memory.storage.end_launch()
 
     return run
 
@@ -478,7 +492,7 @@ def _block(t: Translator, node: Any) -> Closure:
 def _attribute(t: Translator, node: Any) -> Closure:
     """Attributes change how a program runs, not what it computes; one of them announces a reduction."""
     if str(node.attr_key) == "warp_specialize":
-        raise t.unsupported("warp specialisation")
+        raise t.unsupported(f"warp specialisation by T.ws{OTHERWISE}")
     if str(node.attr_key) != "reduce_scope":
         return t.stmt(node.body)
     outer = t.reduce_kind

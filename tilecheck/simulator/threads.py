@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Access, Closure
-from tilecheck.simulator.operators import cast_tile, combine, update_cells
+from tilecheck.simulator.operators import ClusterBarrier, cast_tile, combine, tile_operator, update_cells
 from tilecheck.simulator.state import State
 from tilecheck.simulator.statements import check_assertion
 from tilecheck.simulator.translator import CALLS, Translator, handles, operator_name
@@ -29,13 +29,8 @@ WARP = 32
 _NOTHING_TO_DO = (
     *("tirx.tvm_storage_sync", "tl.sync_warp", "tl.fence_proxy_async", "tirx.assume", "tirx.tvm_tuple"),
     *("tl.wait_wgmma", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch", "tl.warpgroup_wait"),
-    *(
-        "tl.warpgroup_fence_operand",
-        "tirx.ptx_commit_group",
-        "tirx.ptx_wait_group",
-        "tl.pdl_trigger",
-        "tl.pdl_sync",
-    ),
+    *("tl.warpgroup_fence_operand", "tirx.ptx_commit_group", "tirx.ptx_wait_group", "tl.pdl_trigger"),
+    "tl.pdl_sync",
     *(
         "tl.set_max_nreg",
         "tl.no_set_max_nreg",
@@ -48,6 +43,38 @@ _NOTHING_TO_DO = (
 @handles(CALLS, *_NOTHING_TO_DO)
 def _nothing(t: Translator, node: Any) -> Closure:
     return lambda s: None
+
+
+@handles(CALLS, "tl.cluster_arrive", "tl.cluster_arrive_relaxed", "tl.cluster_wait", "tl.cluster_sync")
+def _cluster_barrier(t: Translator, node: Any) -> Closure:
+    name, location = operator_name(node).removeprefix("tl."), t.location
+
+    def run(s: State) -> None:
+        assert s.cluster is not None
+        if name != "cluster_wait":
+            s.cluster.arrive(s, location, relaxed=name == "cluster_arrive_relaxed")
+        if name in ("cluster_wait", "cluster_sync"):
+            s.cluster.wait(s, location)
+
+    return tile_operator(t, run, name)
+
+
+@handles(CALLS, "tl.block_rank_in_cluster")
+def _rank_in_cluster(t: Translator, node: Any) -> Closure:
+    return lambda s: s.rank
+
+
+@handles(CALLS, "tl.mbarrier_wait_parity")
+def _wait_for_copies(t: Translator, node: Any) -> Closure:
+    """Waits for copies from other blocks of the cluster that signal this barrier."""
+    barrier = ClusterBarrier(t, node.args[0])
+    parity, location = t.expr(node.args[1]), t.location
+
+    def run(s: State) -> None:
+        assert s.cluster is not None
+        s.cluster.wait_for(s, barrier.of(s, s), int(parity(s)) % 2, location)
+
+    return tile_operator(t, run, "mbarrier_wait_parity")
 
 
 _ATOMIC_KINDS = {"add": "sum", "max": "max", "min": "min", "or": "bitor"}

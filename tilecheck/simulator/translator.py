@@ -11,10 +11,22 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Access, Affine, Closure
-from tilecheck.simulator.findings import Location, Unsupported, location_of, location_of_span
+from tilecheck.simulator.findings import (
+    Location,
+    SimulationError,
+    Unsupported,
+    location_of,
+    location_of_span,
+)
 from tilecheck.simulator.iterations import Touch
 from tilecheck.simulator.state import LEAVING, State
 from tilecheck.simulator.values import Value, is_known
+
+OTHERWISE = (
+    "; check the kernel on a GPU, or write it with what is modelled: T.copy, T.Pipelined, and in clusters "
+    "T.cluster_sync and T.copy_cluster(dst_block=..., remote_barrier=one of T.alloc_cluster_barrier)"
+)
+"""What to do about copies, barriers and warps that are told by hand what to do."""
 
 Handler = Callable[["Translator", Any], Closure]
 Axes = frozenset[int] | None
@@ -69,6 +81,7 @@ class Translator:
         self._buffers: dict[Any, int] = {}
         self.buffers: list[Any] = []  # by slot
         self.block_buffers: list[int] = []  # slots of the memory that every block has anew
+        self.exposed: set[int] = set()  # slots of those that other blocks of a cluster write into
         self.register_slots: set[int] = set()
         self.private: dict[int, tuple[int, ...]] = {}  # slot -> threads, of which each has an array to itself
         self.stored_registers: list[set[int]] = []  # by enclosing parallel loop
@@ -112,7 +125,7 @@ class Translator:
         name = operator_name(node)
         handler = CALLS.get(name)
         if handler is None:
-            raise self.unsupported(f"operator {name}")
+            raise self.unsupported(f"operator {name}{OTHERWISE if 'barrier' in name else ''}")
         return handler(self, node)
 
     def unsupported(self, what: str) -> Unsupported:
@@ -297,7 +310,7 @@ def _blaming(location: Location, closure: Closure) -> Closure:
     def run(s: State) -> None:
         try:
             closure(s)
-        except (Unsupported, *LEAVING):
+        except (Unsupported, SimulationError, *LEAVING):
             raise
         except Exception as e:
             raise _failure(location, e) from e

@@ -94,7 +94,7 @@ def test_barriers(refuses):
             T.barrier_wait(ready, 0)
             T.copy(tile, B)
 
-    refuses(main, [_blank(8), _blank(8)], "barrier")
+    refuses(main, [_blank(8), _blank(8)], "barrier", "on a GPU", "T.Pipelined")
 
 
 def test_a_bulk_copy_that_signals_a_barrier(refuses):
@@ -121,7 +121,7 @@ def test_warp_specialisation(refuses):
             with T.ws(1):
                 T.copy(tile, B)
 
-    refuses(main, [_blank(8), _blank(8)], "warp")
+    refuses(main, [_blank(8), _blank(8)], "T.ws", "on a GPU", "T.Pipelined")
 
 
 def test_tensor_memory(refuses):
@@ -141,16 +141,55 @@ def test_tensor_memory(refuses):
     refuses(main, [_blank(128, 64, dtype=torch.float16), _blank(128, 128)], "tcgen05_gemm")
 
 
-def test_clusters(refuses):
+def test_a_copy_into_several_blocks_of_a_cluster(refuses):
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "float16"), B: T.Tensor((2, 8, 64), "float16")):
+        with T.Kernel(2, threads=128, cluster_dims=2) as bx:
+            tile = T.alloc_shared((8, 64), "float16")
+            T.pdl_sync()
+            T.copy_cluster(A, tile, cluster_mask=3)  # blamed
+            T.copy(tile, B[bx, 0:8, 0:64])
+
+    arguments = [_blank(8, 64, dtype=torch.float16), _blank(2, 8, 64, dtype=torch.float16)]
+    refuses(main, arguments, "cluster_mask", "on a GPU")
+
+
+def test_a_copy_to_another_block_that_signals_a_barrier_of_no_cluster(refuses):
     @T.prim_func
     def main(A: T.Tensor((2, 8), "float32"), B: T.Tensor((2, 8), "float32")):
-        with T.Kernel(2, threads=32, cluster_dims=(2, 1, 1)) as bx:
+        with T.Kernel(2, threads=32, cluster_dims=2) as bx:
             tile = T.alloc_shared((8,), "float32")
+            ready = T.alloc_barrier(1)
+            T.pdl_sync()
             T.copy(A[bx, 0:8], tile)
-            T.cluster_sync()  # blamed
+            T.copy_cluster(tile, tile, dst_block=1 - bx, remote_barrier=ready[0])  # blamed
             T.copy(tile, B[bx, 0:8])
 
-    refuses(main, [_blank(2, 8), _blank(2, 8)], "cluster_sync")
+    refuses(main, [_blank(2, 8), _blank(2, 8)], "the barrier ready", "T.alloc_cluster_barrier")
+
+
+def test_an_arrival_at_the_barrier_of_another_block(refuses):
+    @T.prim_func
+    def main(B: T.Tensor((2,), "float32")):
+        with T.Kernel(2, threads=32, cluster_dims=2) as bx:
+            ready = T.alloc_cluster_barrier([1])
+            T.pdl_sync()
+            T.mbarrier_arrive(ready[0], 1 - bx)  # blamed
+            T.mbarrier_wait_parity(ready[0], 0)
+            B[bx] = 0.0
+
+    refuses(main, [_blank(2)], "ptx_arrive_cluster_barrier", "T.cluster_sync")
+
+
+def test_a_wait_for_a_barrier_of_threads(refuses):
+    @T.prim_func
+    def main(B: T.Tensor((2,), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            ready = T.alloc_barrier(32)
+            T.mbarrier_wait_parity(ready, 1)  # blamed
+            B[bx] = 0.0
+
+    refuses(main, [_blank(2)], "the barrier ready", "on a GPU", "T.Pipelined")
 
 
 def test_a_barrier_of_the_whole_grid(refuses):
