@@ -45,6 +45,7 @@ class Launch:
     synchronises: a block may learn that another has come so far, so that reading its result is no race.
     cluster: blocks of a cluster along x, y and z; None where nothing speaks of clusters.
     cluster_barriers: data variable of the mbarriers of a cluster -> arrivals that each of them waits for.
+    early: it may start before the launch before it has ended.
     """
 
     threads: tuple[tuple[int, int], ...] = ()
@@ -54,6 +55,7 @@ class Launch:
     synchronises: bool = False
     cluster: tuple[int, ...] | None = None
     cluster_barriers: dict[Any, list[int]] = field(default_factory=dict)
+    early: bool = False
 
     @property
     def rank(self) -> int:
@@ -68,7 +70,7 @@ class Launch:
 
 def read_launch(body: Any) -> Launch:
     """Reads the launch of a kernel off its body, without translating it."""
-    nodes = _nodes_by_class(body)
+    nodes = nodes_by_class(body)
     launch = Launch()
     thread_vars: dict[Any, int] = {}
     extents = [1, 1, 1]
@@ -90,11 +92,13 @@ def read_launch(body: Any) -> Launch:
         own_data |= {b.data for b in block.alloc_buffers if b.scope() in ("local", "local.var")}
         if "cluster_dims" in block.annotations:
             launch.cluster = tuple(int(n) for n in block.annotations["cluster_dims"])
+            launch.early = True
         counts = block.annotations.get("barrier_init", {})
         for b in block.alloc_buffers:
             if b.scope() == "shared.cluster_barrier":
                 launch.cluster_barriers[b.data] = [int(n) for n in counts[b.data]]
     names = {_call_name(call) for call in nodes["Call"]}
+    launch.early |= "tl.pdl_sync" in names
     if launch.cluster is None and _speaks_of_clusters(nodes["Call"], names):
         launch.cluster = (1, 1, 1)
     launch.synchronises = _may_order_blocks(nodes)
@@ -143,7 +147,7 @@ def _target_of_atomic(call: Any, name: str) -> Any | None:
     return operand.args[0] if _call_name(operand) in ("tl.region", "tl.access_ptr") else None
 
 
-def _nodes_by_class(body: Any) -> dict[str, list[Any]]:
+def nodes_by_class(body: Any) -> dict[str, list[Any]]:
     """The nodes of a body by the name of their class, children before parents."""
     from tilelang import tvm
 
@@ -194,7 +198,7 @@ def _mentions(expr: Any, variables: set[Any]) -> bool:
         return False
     if kind == "Var":
         return expr in variables
-    return any(var in variables for var in _nodes_by_class(expr)["Var"])
+    return any(var in variables for var in nodes_by_class(expr)["Var"])
 
 
 def _is_parallel(node: Any) -> bool:
@@ -215,7 +219,7 @@ def _every_thread_updates(body: Any, names: set[str]) -> bool:
         inside = statements_in(node)
         if inside:
             return any(walk(child) for child in inside)
-        return any(_call_name(call) in atomics for call in _nodes_by_class(node)["Call"])
+        return any(_call_name(call) in atomics for call in nodes_by_class(node)["Call"])
 
     return walk(body)
 

@@ -35,7 +35,7 @@ class State:
     mask: lanes in which the current statement runs; None: all of them.
     broken, continued, returned: lanes that left the loop, the iteration, the block; None: none did.
     block: number of the block, from 1; in a cluster, it has several.  place: its coordinates (x, y, z).
-    cluster: of the block; None outside of clusters.  rank: in it.
+    early: the launch before may still run.  cluster: of the block; None outside of clusters.  rank: in it.
     """
 
     __slots__ = (
@@ -43,6 +43,7 @@ class State:
         "broken",
         "cluster",
         "continued",
+        "early",
         "findings",
         "mask",
         "memory",
@@ -70,6 +71,7 @@ class State:
         self.returned: Tensor | None = None
         self.block = 0
         self.place: tuple[int, ...] = ()
+        self.early = False
         self.cluster: Cluster | None = None
         self.rank = 0
 

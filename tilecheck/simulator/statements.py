@@ -439,6 +439,7 @@ def _grid(t: Translator, node: Any) -> Closure:
                 memory.storage.forget()
             else:
                 memory.forget()
+        s.early = launch.early
         s.mask = s.broken = s.continued = s.returned = None
 
     def go_on(s: State) -> None:

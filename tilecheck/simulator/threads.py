@@ -30,7 +30,6 @@ _NOTHING_TO_DO = (
     *("tirx.tvm_storage_sync", "tl.sync_warp", "tl.fence_proxy_async", "tirx.assume", "tirx.tvm_tuple"),
     *("tl.wait_wgmma", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch", "tl.warpgroup_wait"),
     *("tl.warpgroup_fence_operand", "tirx.ptx_commit_group", "tirx.ptx_wait_group", "tl.pdl_trigger"),
-    "tl.pdl_sync",
     *(
         "tl.set_max_nreg",
         "tl.no_set_max_nreg",
@@ -43,6 +42,14 @@ _NOTHING_TO_DO = (
 @handles(CALLS, *_NOTHING_TO_DO)
 def _nothing(t: Translator, node: Any) -> Closure:
     return lambda s: None
+
+
+@handles(CALLS, "tl.pdl_sync")
+def _wait_for_the_launch_before(t: Translator, node: Any) -> Closure:
+    def run(s: State) -> None:
+        s.early = False
+
+    return run
 
 
 @handles(CALLS, "tl.cluster_arrive", "tl.cluster_arrive_relaxed", "tl.cluster_wait", "tl.cluster_sync")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tilecheck.simulator.access import Access, Affine, Closure
+from tilecheck.simulator.early_launch import only_after_the_launch_before
 from tilecheck.simulator.findings import (
     Location,
     SimulationError,
@@ -113,7 +114,11 @@ class Translator:
         try:
             if handler is None:
                 raise self.unsupported(f"statement {type(node).__name__}")
-            return _blaming(self.location, handler(self, node))
+            closure = handler(self, node)
+            if self.launch.early:
+                clusters = self.launch.cluster is not None
+                closure = only_after_the_launch_before(node, closure, self.location, clusters=clusters)
+            return _blaming(self.location, closure)
         except (Unsupported, *LEAVING):
             raise
         except Exception as e:
