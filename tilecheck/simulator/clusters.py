@@ -6,11 +6,11 @@ ordered before what it does now. The shadows of memory hold such counts, as `num
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -46,17 +46,19 @@ class Barrier:
 class _Sent:
     """A copy into a block's memory.
 
-    number: under which the shadows know it.  signals: barrier that its end is signalled to, and its phase.
-    shadow: the entries that it owns.
+    number: under which the shadows know it.  known: up to where what its target does is ordered before it.
+    signals: barrier that its end is signalled to, and its phase.  shadow: the entries that it owns.
     """
 
     source: int
     target: int
-    number: int
-    signals: tuple[Barrier, int] | None
-    shadow: Tensor | None
+    slot: int
     name: str
     location: Location
+    number: int = 0
+    known: int = 0
+    signals: tuple[Barrier, int] | None = None
+    shadow: Tensor | None = None
 
 
 @dataclass
@@ -69,21 +71,25 @@ class _Wait:
 class Cluster:
     """The blocks of one cluster, while they run."""
 
-    def __init__(self, states: Sequence[State], first: int, *, begun: bool) -> None:
+    def __init__(
+        self, states: Sequence[State], first: int, exposed: Mapping[int, Sequence[int]], *, begun: bool
+    ) -> None:
         """states: of the blocks, by rank.  first: the least number that no block before had.
-        begun: all blocks run before any goes on, by the barrier that TileLang puts after the initialisation
-        of mbarriers of a cluster.
+        exposed: slot of a buffer that blocks write into each other's memory -> slots of those that TileLang
+        may lay in its place.  begun: all blocks run before any goes on, by the barrier that TileLang puts
+        after the initialisation of mbarriers of a cluster.
         """
         self._states, self._first, self._begun = list(states), first, begun
-        self._size = len(self._states)
+        self._size, self._exposed = len(self._states), exposed
         # clocks[a][b]: how far what block b does is ordered before what block a does now.
         self._clocks = [[-1] * self._size for _ in self._states]
         self._arrived, self._waited = [0] * self._size, [0] * self._size
-        self._phases: list[
-            list[int]
-        ] = []  # of the cluster's barrier: the joined clocks of those that arrived
+        self._phases: list[list[int]] = []  # by phase of the cluster's barrier: joined clocks of those there
         self._barriers: dict[tuple[int, int, int], Barrier] = {}
         self._sent: list[_Sent] = []
+        self._unseen: list[list[_Sent]] = [
+            [] for _ in self._states
+        ]  # by target, what is not yet ordered there
         self._under_way = 0
         self._strands: list[Strand] = []
         self._waits: list[_Wait | None] = [None] * self._size
@@ -112,6 +118,7 @@ class Cluster:
 
     def _run_block(self, body: Callable[[State], None], s: State) -> None:
         body(s)
+        self._check_places(s)
         for sent in self._sent:
             # A copy that signals its end reads the memory that it comes from until then.
             concerned = sent.target == s.rank or (sent.source == s.rank and sent.signals is not None)
@@ -160,6 +167,7 @@ class Cluster:
             )
 
         self._until(s, complete, location, "other blocks of the cluster do not arrive")
+        self._check_places(s)
         self._clocks[s.rank] = _joined(self._clocks[s.rank], self._phases[phase])
         self._waited[s.rank] += 1
 
@@ -172,6 +180,7 @@ class Cluster:
         phases = barrier.phase if barrier.phase % 2 != parity else barrier.phase + 1
         copies = "too few copies signal this barrier"
         self._until(s, lambda: barrier.phase >= phases, location, copies)
+        self._check_places(s)
         for sent in self._sent:
             if sent.signals is not None and sent.number > SEVERAL:
                 signalled, phase = sent.signals
@@ -183,7 +192,7 @@ class Cluster:
             sent.shadow[sent.shadow == sent.number] = s.block
         sent.number = s.block
 
-    def peer(self, s: State, rank: int, name: str, location: Location) -> State | None:
+    def peer(self, s: State, rank: int, slot: int, name: str, location: Location) -> State | None:
         """The block of this rank, into whose memory `s` may write; None, and a finding, if there is none."""
         if not 0 <= rank < self._size:
             blocks = "1 block" if self._size == 1 else f"{self._size} blocks"
@@ -198,7 +207,7 @@ class Cluster:
             )
             s.findings.add("early write", location, name, text)
         if rank != s.rank and self._strands[rank].ended:
-            self._report_early_end(_Sent(s.rank, rank, 0, None, None, name, location), rank)
+            self._report_early_end(_Sent(s.rank, rank, slot, name, location), rank)
             return None
         return peer
 
@@ -218,14 +227,39 @@ class Cluster:
         number: int,
         barrier: Barrier | None,
         shadow: Tensor | None,
+        slot: int,
         name: str,
         location: Location,
     ) -> None:
         """Takes down a copy that is under way, and signals its barrier."""
+        known = self._clocks[s.rank][target.rank]
         signals = None if barrier is None else (barrier, barrier.phase)
-        self._sent.append(_Sent(s.rank, target.rank, number, signals, shadow, name, location))
+        sent = _Sent(s.rank, target.rank, slot, name, location, number, known, signals, shadow)
+        self._sent.append(sent)
+        self._unseen[target.rank].append(sent)
         if barrier is not None:
             barrier.arrive()
+
+    def _check_places(self, s: State) -> None:
+        """What the block did until here, with buffers in whose place those lie that others have written into:
+        all of it had to be ordered before that.
+        """
+        self._unseen[s.rank] = [x for x in self._unseen[s.rank] if not self._ordered(s.rank, x.number)]
+        for sent in self._unseen[s.rank]:
+            for array in (s.memory[slot] for slot in self._exposed[sent.slot]):
+                shadows = (array.storage.owner, array.storage.reader)
+                if sent.source != s.rank and any(self._did_after(s.rank, x, sent.known) for x in shadows):
+                    source = self._states[sent.source].where
+                    text = (
+                        f"{source} writes into {sent.name} of {s.where}, which may still use {array.name}; "
+                        "TileLang may lay both in one place: T.cluster_sync() before the copy parts them"
+                    )
+                    s.findings.add("race", sent.location, sent.name, text)
+
+    def _did_after(self, rank: int, shadow: Tensor, known: int) -> bool:
+        since = shadow - self._first
+        own = (shadow < SEVERAL) & (since >= 0) & (since % self._size == rank)
+        return bool((own & (since // self._size > known)).any())
 
     def _until(self, s: State, until: Callable[[], bool], location: Location, what: str) -> None:
         """Hands over, and goes on once it is the block's turn and `until` holds."""
@@ -258,15 +292,14 @@ def run_clusters(
     s: State,
     launch: Launch,
     grid: Sequence[range],
-    exposed: Iterable[int],
+    exposed: Mapping[int, Sequence[int]],
     begin: Callable[[State], None],
     go_on: Callable[[State], None],
     location: Location,
 ) -> None:
     """Runs the blocks of a launch, one cluster after the other.
 
-    exposed: slots of the buffers that blocks write into each other's memory.  begin, go_on: run a block, once
-    all blocks of its cluster have begun.
+    exposed: see `Cluster`.  begin, go_on: run a block, once all blocks of its cluster have begun.
     """
     assert launch.cluster is not None
     shape = launch.cluster
@@ -280,7 +313,7 @@ def run_clusters(
         )
         s.findings.add("launch", location, "", text)
         s.findings.raise_if_any()
-    for slot in exposed:
+    for slot in {*exposed, *chain.from_iterable(exposed.values())}:
         s.memory[slot].storage.expose()
     memories = [s.memory, *(_memory_of_a_peer(s.memory) for _ in range(size - 1))]
     for corner in product(*(range(0, n, part) for n, part in zip(counts, shape, strict=True))):
@@ -289,7 +322,7 @@ def run_clusters(
             inside = zip(grid, corner, (x, y, z), strict=False)
             state.place = tuple(places[first + further] for places, first, further in inside)
             begin(state)
-        cluster = Cluster(states, s.block + 1, begun=bool(launch.cluster_barriers))
+        cluster = Cluster(states, s.block + 1, exposed, begun=bool(launch.cluster_barriers))
         cluster.run(go_on)
         s.block = cluster.next_number - 1
 

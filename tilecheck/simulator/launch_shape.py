@@ -46,6 +46,8 @@ class Launch:
     cluster: blocks of a cluster along x, y and z; None where nothing speaks of clusters.
     cluster_barriers: data variable of the mbarriers of a cluster -> arrivals that each of them waits for.
     early: it may start before the launch before it has ended.
+    shared_spans: data variable of a shared buffer -> first and last step of the kernel that names it; filled
+    where the kernel has clusters.
     """
 
     threads: tuple[tuple[int, int], ...] = ()
@@ -56,6 +58,7 @@ class Launch:
     cluster: tuple[int, ...] | None = None
     cluster_barriers: dict[Any, list[int]] = field(default_factory=dict)
     early: bool = False
+    shared_spans: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def rank(self) -> int:
@@ -101,6 +104,8 @@ def read_launch(body: Any) -> Launch:
     launch.early |= "tl.pdl_sync" in names
     if launch.cluster is None and _speaks_of_clusters(nodes["Call"], names):
         launch.cluster = (1, 1, 1)
+    if launch.cluster is not None:
+        launch.shared_spans = _shared_spans(body)
     launch.synchronises = _may_order_blocks(nodes)
     used = bound_by_loops.union(nodes["Var"])
     lanes = {i for var, i in thread_vars.items() if var in used}
@@ -118,6 +123,25 @@ def _speaks_of_clusters(calls: list[Any], names: set[str]) -> bool:
     return any(n.startswith(("tl.cluster_", "tl.block_rank_in_cluster")) for n in names) or any(
         "dst_block" in call.annotations for call in calls if call.annotations
     )
+
+
+def _shared_spans(body: Any) -> dict[Any, tuple[int, int]]:
+    spans: dict[Any, tuple[int, int]] = {}
+    for number, step in enumerate(_steps(body)):
+        nodes = nodes_by_class(step)
+        for access in (*nodes["BufferLoad"], *nodes["BufferStore"]):
+            if access.buffer.scope() in ("shared", "shared.dyn"):
+                data = access.buffer.data
+                spans[data] = (spans.get(data, (number, number))[0], number)
+    return spans
+
+
+def _steps(node: Any) -> list[Any]:
+    """The statements of a kernel; loops and conditions are one."""
+    is_grid = type(node).__name__ == "For" and node.thread_binding is not None
+    if is_grid or type(node).__name__ in ("SeqStmt", "SBlockRealize", "SBlock", "AttrStmt"):
+        return [step for inside in statements_in(node) for step in _steps(inside)]
+    return [node]
 
 
 def _may_order_blocks(nodes: dict[str, list[Any]]) -> bool:

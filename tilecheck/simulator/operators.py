@@ -354,7 +354,7 @@ def _copy_to_peer(
     def run(s: State) -> None:
         assert s.cluster is not None
         to = uniform(peer_rank(s), "a rank", s, location)
-        peer = s.cluster.peer(s, to, target.name, location)
+        peer = s.cluster.peer(s, to, target.slot, target.name, location)
         if peer is None:
             return
         source_box, target_box = boxes(s)
@@ -373,7 +373,7 @@ def _copy_to_peer(
             shadow = _entries(array, array.storage.owner, *target_box)
             if missing is not None:
                 _forget(array, target_box, missing.reshape(extents))
-        s.cluster.sent(s, peer, number, cell, shadow, target.name, location)
+        s.cluster.sent(s, peer, number, cell, shadow, target.slot, target.name, location)
 
     return run
 

@@ -26,6 +26,9 @@ from tilecheck.simulator.values import cast, is_float, is_known, storage_dtype
 UNGUARDED = "tl.disable_safe_memory_legalize"
 """Pass option that takes away TileLang's guards around accesses to global memory."""
 
+WITHOUT_REUSE = "tl.disable_shared_memory_reuse"
+"""Pass option that gives each shared buffer memory of its own."""
+
 
 def run(
     prim_func: Any,
@@ -34,7 +37,11 @@ def run(
     tell: Callable[[str], Any],
 ) -> None:
     """See `tilecheck.simulator.simulate`."""
-    t = Translator(prim_func, guarded=not options.get(UNGUARDED, False))
+    t = Translator(
+        prim_func,
+        guarded=not options.get(UNGUARDED, False),
+        reuses_memory=not options.get(WITHOUT_REUSE, False),
+    )
     symbols = _bind_symbols(t, prim_func, arguments)
     body = t.stmt(prim_func.body)
     written, read = global_accesses(prim_func)

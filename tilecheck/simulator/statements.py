@@ -2,7 +2,7 @@
 other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from tilecheck.simulator.access import Affine, Closure, registers_index
 from tilecheck.simulator.clusters import run_clusters
 from tilecheck.simulator.intrinsics import INTRINSICS
 from tilecheck.simulator.iterations import watches_of
-from tilecheck.simulator.launch_shape import THREAD_TAGS, read_launch
+from tilecheck.simulator.launch_shape import THREAD_TAGS, Launch, read_launch
 from tilecheck.simulator.memory import Array, Registers
 from tilecheck.simulator.reducers import update_by_store
 from tilecheck.simulator.state import Break, Continue, Return, State, both, either
@@ -428,7 +428,8 @@ def _grid(t: Translator, node: Any) -> Closure:
     t.launch = around
     t.lanes.clear()
     mine = t.block_buffers[first_buffer:]
-    exposed, t.exposed = t.exposed, set()
+    exposed = {slot: _in_the_same_place(t, launch, slot, mine) for slot in t.exposed}
+    t.exposed.clear()
 
     def begin(s: State) -> None:
         for slot, i in zip(slots, s.place, strict=True):
@@ -461,6 +462,19 @@ def _grid(t: Translator, node: Any) -> Closure:
                 memory.storage.end_launch()
 
     return run
+
+
+def _in_the_same_place(t: Translator, launch: Launch, slot: int, others: Iterable[int]) -> list[int]:
+    """Shared buffers that TileLang may lay where it lays that of `slot`: those that no step of the kernel
+    needs beside it (pass MergeSharedMemoryAllocations).
+    """
+    first, last = launch.shared_spans[t.buffers[slot].data]
+    spans = {other: launch.shared_spans.get(t.buffers[other].data) for other in others}
+    return [
+        other
+        for other, span in spans.items()
+        if t.reuses_memory and span and (span[1] < first or last < span[0])
+    ]
 
 
 def _is_grid(node: Any) -> bool:

@@ -63,8 +63,10 @@ class Translator:
     its deepest nest of parallel loops.
     """
 
-    def __init__(self, prim_func: Any, *, guarded: bool = True) -> None:
-        """guarded: TileLang guards accesses to global memory (it does unless a pass option forbids)."""
+    def __init__(self, prim_func: Any, *, guarded: bool = True, reuses_memory: bool = True) -> None:
+        """guarded: TileLang guards accesses to global memory.  reuses_memory: it may lay two shared buffers
+        in one place. It does both unless a pass option forbids.
+        """
         from tilelang import tvm
 
         from tilecheck.simulator.launch_shape import Launch
@@ -92,6 +94,7 @@ class Translator:
         self.reduce_kind = "sum"  # of the thread all-reduce that an attribute announces
         self.store_locations: dict[Any, Location] = {}  # data variable -> last line that stores to it
         self.in_launch = False
+        self.reuses_memory = reuses_memory
         self._guarded = guarded
         self._ranges = tvm.arith.Analyzer()
 

@@ -423,6 +423,65 @@ def test_a_copy_that_signals_is_there_once_its_barrier_was_waited_for(waits):
     assert {finding.kind for finding in caught.value.findings} == {"race", "early end"}
 
 
+@pytest.mark.parametrize("options", [{}, {"tl.disable_shared_memory_reuse": True}])
+def test_memory_that_another_buffer_may_have_had_before(blamed_lines, options):
+    @T.prim_func
+    def main(A: T.Tensor((2, 4, 8), "float32"), B: T.Tensor((2, 8), "float32")):
+        with T.Kernel(2, threads=32, cluster_dims=2) as bx:
+            tile = T.alloc_shared((8,), "float32")
+            total = T.alloc_fragment((8,), "float32")
+            mine = T.alloc_shared((8,), "float32")
+            theirs = T.alloc_shared((8,), "float32")
+            T.pdl_sync()
+            T.cluster_sync()
+            T.clear(total)
+            for k in T.serial(4):
+                T.copy(A[bx, k, 0:8], tile)
+                for i in T.Parallel(8):
+                    total[i] += tile[i]
+            T.copy(total, mine)
+            T.copy_cluster(mine, theirs, dst_block=1 - bx)  # blamed
+            T.cluster_sync()
+            T.copy(theirs, B[bx, 0:8])
+
+    a, b = torch.randn(2, 4, 8), _poisoned(2, 8)
+    if options:
+        simulate(main, [a, b], pass_configs=options)
+        torch.testing.assert_close(b, a.sum(1).flip(0))
+        return
+    with pytest.raises(
+        SimulationError, match="which may still use tile; TileLang may lay both in one"
+    ) as caught:
+        simulate(main, [a, b])
+    assert [(f.kind, f.location.line) for f in caught.value.findings] == [("race", blamed_lines[0])]
+
+
+def test_memory_that_another_buffer_had_before_a_barrier():
+    @T.prim_func
+    def main(A: T.Tensor((2, 8), "float32"), B: T.Tensor((2, 8), "float32")):
+        with T.Kernel(2, threads=32, cluster_dims=2) as bx:
+            tile = T.alloc_shared((8,), "float32")
+            mine = T.alloc_shared((8,), "float32")
+            theirs = T.alloc_shared((8,), "float32")
+            last = T.alloc_shared((8,), "float32")
+            twice = T.alloc_fragment((8,), "float32")
+            T.pdl_sync()
+            T.copy(A[bx, 0:8], tile)
+            for i in T.Parallel(8):
+                twice[i] = 2 * tile[i]
+            T.cluster_sync()
+            T.copy(twice, mine)
+            T.copy_cluster(mine, theirs, dst_block=1 - bx)
+            T.cluster_sync()
+            T.copy(theirs, twice)
+            T.copy(twice, last)
+            T.copy(last, B[bx, 0:8])
+
+    a, b = torch.randn(2, 8), _poisoned(2, 8)
+    simulate(main, [a, b])
+    assert torch.equal(b, 2 * a.flip(0))
+
+
 # Blocks that are not there
 
 
