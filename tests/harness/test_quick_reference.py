@@ -22,7 +22,7 @@ SECTIONS = {
     title: re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for title, text in re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
-FRAME, OUTSIDE = "A program", "Outside a program"
+FRAME, CLUSTERS, OUTSIDE = "A program", "Clusters", "Outside a program"
 PLACE = "..."
 TENSORS = {"s": "S", "z": "Z", "r": "R"}  # tiles, and where the frame stores them at its end
 
@@ -53,7 +53,7 @@ def _as_torch(text: str) -> str | None:
 
 def entries() -> Iterator[Entry]:
     for section, blocks in SECTIONS.items():
-        if section in (FRAME, OUTSIDE):
+        if section in (FRAME, CLUSTERS, OUTSIDE):
             continue
         for block in blocks:
             lines = block.splitlines()
@@ -71,7 +71,11 @@ def traced(folder: Path, code: str, prelude: str = "") -> Any:
     (place,) = [line for line in frame.splitlines() if line.strip().startswith(PLACE)]
     indent = " " * (len(place) - len(place.lstrip()))
     inside = "\n".join(indent + line for line in code.splitlines())
-    text = f"import tilelang\nimport tilelang.language as T\n\n\n{prelude}{frame.replace(place, inside)}"
+    return module_of(folder, prelude + frame.replace(place, inside)).program
+
+
+def module_of(folder: Path, code: str) -> Any:
+    text = f"import tilelang\nimport tilelang.language as T\n\n\n{code}"
     path = folder / "page.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(f"page_{abs(hash(text))}", path)
@@ -79,7 +83,7 @@ def traced(folder: Path, code: str, prelude: str = "") -> Any:
     module = importlib.util.module_from_spec(spec)
     with tracing():
         spec.loader.exec_module(module)
-    return module.program
+    return module
 
 
 def lowered(program: Any) -> str:
@@ -121,10 +125,20 @@ def test_line(entry: Entry, tmp_path: Path) -> None:
         assert said
 
 
-@pytest.mark.parametrize("section", [title for title in SECTIONS if title not in (FRAME, OUTSIDE)])
+@pytest.mark.parametrize("section", [title for title in SECTIONS if title not in (FRAME, CLUSTERS, OUTSIDE)])
 def test_section_lowers(section: str, tmp_path: Path) -> None:
     code = "\n".join(entry.code for entry in ENTRIES if entry.section == section)
     assert "__global__" in lowered(traced(tmp_path, code))
+
+
+def test_blocks_of_a_cluster_exchange_what_they_have(tmp_path: Path) -> None:
+    (code,) = SECTIONS[CLUSTERS]
+    exchange = module_of(tmp_path, code).exchange
+    X, Y = torch.randn(2, 64), torch.zeros(2, 64)
+    simulate(exchange, [X, Y])
+    assert torch.equal(Y, X.flip(0) - X)
+    source = lowered(exchange)
+    assert "tma_store_cluster" in source and "cluster_sync" in source
 
 
 def test_atomic_add_adds_up(tmp_path: Path) -> None:

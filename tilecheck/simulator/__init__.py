@@ -2,9 +2,9 @@
 
     simulate(prim_func, [a, b, c])
 
-interprets the PrimFunc that a GPU would get: blocks one after the other, parallel loops as whole index grids,
-tile operators as tensor operations in the declared dtypes. Arguments are CPU tensors (and numbers) in the
-order of the program's parameters; outputs are written in place.
+interprets the PrimFunc that a GPU would get: blocks one after the other, those of a cluster in turns,
+parallel loops as whole index grids, tile operators as tensor operations in the declared dtypes. Arguments are
+CPU tensors (and numbers) in the order of the program's parameters; outputs are written in place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,8 @@ from tilecheck.simulator.run import run
 __all__ = ["NOT_MODELLED", "Finding", "Location", "SimulationError", "Unsupported", "simulate"]
 
 NOT_MODELLED = (
-    "asynchronous copies and barriers, layouts, warps, fast math, the order in which tensor cores add"
+    "asynchronous copies and barriers within a block, launches that overlap, layouts, warps, fast math, the "
+    "order in which tensor cores add"
 )
 """What a simulated pass says nothing about."""
 
@@ -34,7 +35,9 @@ def simulate(
 
     tell: called with each line that the program prints (`T.print`).
     Raises SimulationError for what the program must not do (reads of memory nothing wrote, indices out of
-    range, conflicting writes, output elements never written, failed assertions), each with its line;
+    range, conflicting writes, output elements never written, failed assertions; in a cluster, accesses to the
+    memory of another block that nothing orders; global memory touched before a launch that may start early
+    has waited for the one before), each with its line;
     Unsupported, naming construct and line, for what the simulator does not know; ValueError if arguments do
     not fit the parameters.
     """

@@ -87,9 +87,8 @@ class Cluster:
         self._phases: list[list[int]] = []  # by phase of the cluster's barrier: joined clocks of those there
         self._barriers: dict[tuple[int, int, int], Barrier] = {}
         self._sent: list[_Sent] = []
-        self._unseen: list[list[_Sent]] = [
-            [] for _ in self._states
-        ]  # by target, what is not yet ordered there
+        # By target, those that are not yet ordered before what it does.
+        self._unseen: list[list[_Sent]] = [[] for _ in self._states]
         self._under_way = 0
         self._strands: list[Strand] = []
         self._waits: list[_Wait | None] = [None] * self._size

@@ -41,8 +41,8 @@ class Location:
 
 @dataclass(frozen=True)
 class Finding:
-    """kind: "unwritten read", "out of range", "conflicting writes", "unwritten output", "race", "assertion"
-    ...
+    """kind: "unwritten read", "out of range", "conflicting writes", "unwritten output", "race", "assertion",
+    "early access", "early end", "deadlock" ...
     """
 
     kind: str

@@ -1,6 +1,7 @@
 """What one thread does: element atomics, synchronisation, shuffles and votes, printing and assertions.
 
-Threads run in lock step, statement by statement, so a barrier has nothing to do; a missing one is not seen.
+Threads run in lock step, statement by statement, so a barrier of a block has nothing to do; a missing one is
+not seen. Blocks of a cluster do wait for each other.
 """
 
 import math
