@@ -46,7 +46,7 @@ class Barrier:
 class _Sent:
     """A copy into a block's memory.
 
-    number: under which the shadows know it.  known: up to where what its target does is ordered before it.
+    number: under which the shadows know it.  clock: of its source, when it was sent.
     signals: barrier that its end is signalled to, and its phase.  shadow: the entries that it owns.
     """
 
@@ -56,7 +56,7 @@ class _Sent:
     name: str
     location: Location
     number: int = 0
-    known: int = 0
+    clock: Sequence[int] = ()
     signals: tuple[Barrier, int] | None = None
     shadow: Tensor | None = None
 
@@ -131,7 +131,8 @@ class Cluster:
         return (entries > 0) & ((since < 0) | (since // self._size > clock))
 
     def _ordered(self, rank: int, number: int) -> bool:
-        return not bool(self.unordered(rank, torch.tensor(number)))
+        since = number - self._first
+        return since // self._size <= self._clocks[rank][since % self._size]
 
     def _tick(self, s: State) -> None:
         """What a block does from here on, it has not told the others that it did."""
@@ -180,16 +181,18 @@ class Cluster:
         copies = "too few copies signal this barrier"
         self._until(s, lambda: barrier.phase >= phases, location, copies)
         self._check_places(s)
-        for sent in self._sent:
-            if sent.signals is not None and sent.number > SEVERAL:
+        for sent in self._unseen[s.rank]:
+            if sent.signals is not None:
                 signalled, phase = sent.signals
                 if signalled is barrier and phase < phases:
                     self._take(s, sent)
 
     def _take(self, s: State, sent: _Sent) -> None:
+        """From here on the copy is the block's own doing, after all that its source did before it."""
         if sent.shadow is not None:
             sent.shadow[sent.shadow == sent.number] = s.block
         sent.number = s.block
+        self._clocks[s.rank] = _joined(self._clocks[s.rank], sent.clock)
 
     def peer(self, s: State, rank: int, slot: int, name: str, location: Location) -> State | None:
         """The block of this rank, into whose memory `s` may write; None, and a finding, if there is none."""
@@ -231,13 +234,14 @@ class Cluster:
         location: Location,
     ) -> None:
         """Takes down a copy that is under way, and signals its barrier."""
-        known = self._clocks[s.rank][target.rank]
+        clock = tuple(self._clocks[s.rank])
         signals = None if barrier is None else (barrier, barrier.phase)
-        sent = _Sent(s.rank, target.rank, slot, name, location, number, known, signals, shadow)
+        sent = _Sent(s.rank, target.rank, slot, name, location, number, clock, signals, shadow)
         self._sent.append(sent)
         self._unseen[target.rank].append(sent)
         if barrier is not None:
             barrier.arrive()
+            self._tick(s)
 
     def _check_places(self, s: State) -> None:
         """What the block did until here, with buffers in whose place those lie that others have written into:
@@ -247,7 +251,8 @@ class Cluster:
         for sent in self._unseen[s.rank]:
             for array in (s.memory[slot] for slot in self._exposed[sent.slot]):
                 shadows = (array.storage.owner, array.storage.reader)
-                if sent.source != s.rank and any(self._did_after(s.rank, x, sent.known) for x in shadows):
+                known = sent.clock[s.rank]
+                if sent.source != s.rank and any(self._did_after(s.rank, x, known) for x in shadows):
                     source = self._states[sent.source].where
                     text = (
                         f"{source} writes into {sent.name} of {s.where}, which may still use {array.name}; "

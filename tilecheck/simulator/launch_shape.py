@@ -102,7 +102,7 @@ def read_launch(body: Any) -> Launch:
                 launch.cluster_barriers[b.data] = [int(n) for n in counts[b.data]]
     names = {_call_name(call) for call in nodes["Call"]}
     launch.early |= "tl.pdl_sync" in names
-    if launch.cluster is None and _speaks_of_clusters(nodes["Call"], names):
+    if launch.cluster is None and (launch.cluster_barriers or _speaks_of_clusters(nodes["Call"], names)):
         launch.cluster = (1, 1, 1)
     if launch.cluster is not None:
         launch.shared_spans = _shared_spans(body)

@@ -297,7 +297,7 @@ def _copy(t: Translator, node: Any) -> Closure:
     if (loops := copy_by_element(node)) is not None:
         return t.stmt(loops)
     options = {str(name): value for name, value in dict(node.annotations or {}).items()}
-    to_peer = "dst_block" in options
+    to_peer = "dst_block" in options and not _is_no_block(options["dst_block"])
     for name, words in _NOT_MODELLED.items():
         if name in options and not (to_peer and name == "barrier"):
             raise t.unsupported(f"{operator_name(node)} with {words}{OTHERWISE}")
@@ -329,6 +329,11 @@ def _copy(t: Translator, node: Any) -> Closure:
         write_box(s, target.array(s), target_min, target_ext, value.reshape(target_ext), target.location)
 
     return tile_operator(t, run, "a copy")
+
+
+def _is_no_block(rank: Any) -> bool:
+    """TileLang takes the constant -1 for no rank at all."""
+    return (isinstance(rank, int) or _is_constant(rank)) and int(rank) == -1
 
 
 def _copy_to_peer(

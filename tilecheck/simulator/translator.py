@@ -119,7 +119,7 @@ class Translator:
                 raise self.unsupported(f"statement {type(node).__name__}")
             closure = handler(self, node)
             if self.launch.early:
-                clusters = self.launch.cluster is not None
+                clusters = self.launch.cluster not in (None, (1, 1, 1))
                 closure = only_after_the_launch_before(node, closure, self.location, clusters=clusters)
             return _blaming(self.location, closure)
         except (Unsupported, *LEAVING):

@@ -110,6 +110,45 @@ def test_copies_that_signal_a_barrier_of_their_target():
     assert torch.equal(b, (a[:, :1] - 2 * a[:, 1:]).expand(3, 2, 16))
 
 
+def test_copies_whose_barriers_order_all_that_their_senders_did_before():
+    @T.prim_func
+    def main(A: T.Tensor((5, 2, 16), "float32"), B: T.Tensor((5, 2, 16), "float32")):
+        with T.Kernel(2, threads=32, cluster_dims=2) as bx:
+            mine = T.alloc_shared((2, 16), "float32")
+            theirs = T.alloc_shared((2, 16), "float32")
+            arrived = T.alloc_cluster_barrier([1, 1])
+            T.pdl_sync()
+            for k in T.serial(5):
+                T.copy(A[k, bx, 0:16], mine[k % 2, 0:16])
+                T.copy_cluster(
+                    mine[k % 2, 0:16], theirs[k % 2, 0:16], dst_block=1 - bx, remote_barrier=arrived[k % 2]
+                )
+                T.mbarrier_wait_parity(arrived[k % 2], k // 2 % 2)
+                for i in T.Parallel(16):
+                    B[k, bx, i] = theirs[k % 2, i]
+            T.cluster_sync()
+
+    a, b = torch.randn(5, 2, 16), _poisoned(5, 2, 16)
+    simulate(main, [a, b])
+    assert torch.equal(b, a.flip(1))
+
+
+def test_a_copy_to_no_block_is_one_within_the_block():
+    @T.prim_func
+    def main(A: T.Tensor((2, 8), "float32"), B: T.Tensor((2, 8), "float32")):
+        with T.Kernel(2, threads=32, cluster_dims=2) as bx:
+            mine = T.alloc_shared((8,), "float32")
+            again = T.alloc_shared((8,), "float32")
+            T.pdl_sync()
+            T.copy(A[bx, 0:8], mine)
+            T.copy_cluster(mine, again, dst_block=-1)
+            T.copy(again, B[bx, 0:8])
+
+    a, b = torch.randn(2, 8), _poisoned(2, 8)
+    simulate(main, [a, b])
+    assert torch.equal(b, a)
+
+
 def test_padding_that_is_sent_along_stays_unwritten(blames):
     @T.prim_func
     def main(
