@@ -307,8 +307,11 @@ def _row(part: "_Part") -> StoredRow:
                 f"{part.place}: {name} is {part.text(name)!r}, and by extra_info it is row {id}"
             )
     part, extra = part.called(f"row {id}"), extra.called(f"row {id}: extra_info")
-    stats = part.part("stats")
+    stats, vendors = part.part("stats"), extra.part("vendors").numbers()
     _need_statistics(stats)
+    steadiest = extra.text("steadiest") if "steadiest" in extra else ""
+    if steadiest and steadiest not in vendors:
+        raise _WrongError(f"{extra.place}: steadiest is {_brief(steadiest)}, and there is no time of it")
     return StoredRow(
         id=id,
         median=stats.number("median"),
@@ -318,13 +321,13 @@ def _row(part: "_Part") -> StoredRow:
         method=extra.text("method"),
         clock_mhz=extra.number("clock_mhz", zero=True),
         toolchain=extra.part("toolchain").strings(),
-        vendors=extra.part("vendors").numbers(),
+        vendors=vendors,
         throttled=extra.texts("throttled") if "throttled" in extra else (),
         noise=extra.share("noise"),
         ratio_noise=extra.share("ratio_noise"),
         vendor_noise=extra.share("vendor_noise"),
         machine_noise=extra.share("machine_noise") or 0.0,
-        steadiest=extra.text("steadiest") if "steadiest" in extra else "",
+        steadiest=steadiest,
         runs=extra.whole("runs") if "runs" in extra else 1,
         schedule=extra.text("schedule") if "schedule" in extra else "",
         source_hash=extra.text("source_hash") if "source_hash" in extra else "",

@@ -176,6 +176,13 @@ class TestReading:
         with pytest.raises(BaselineError, match=f"{name} is 0.2, more than 0.1"):
             read_run(run_file("run.json", ROWS, extra={name: 0.2}))
 
+    def test_the_steadiest_vendor_has_a_time(self, run_file: RunFile) -> None:
+        path = run_file("run.json", ROWS, extra={"steadiest": "cudnn"})
+        with pytest.raises(
+            BaselineError, match='extra_info: steadiest is "cudnn", and there is no time of it'
+        ):
+            read_run(path)
+
     def test_names_of_gpus_may_have_any_sign_of_a_line(self, run_file: RunFile) -> None:
         assert read_run(run_file("run.json", ROWS, gpu="Tesla\u00a0V100 東京")).gpu == "Tesla\u00a0V100 東京"
 

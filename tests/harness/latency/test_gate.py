@@ -76,11 +76,19 @@ class TestBand:
             ((None, 0.001, 0.001), POLICY.smallest(None)),
         ],
     )
+    @pytest.mark.parametrize("machine", [0.0, 0.0005])
     def test_what_can_be_found_follows_the_ratio(
-        self, noises: tuple[float | None, ...], smallest: float
+        self, noises: tuple[float | None, ...], smallest: float, machine: float
     ) -> None:
-        bar = replace(BAR, noise=noises[0], ratio_noise=noises[1], vendor_noise=noises[2])
+        noise, ratio, vendor = noises
+        bar = replace(BAR, noise=noise, ratio_noise=ratio, vendor_noise=vendor, machine_noise=machine)
         assert judge(NEW, bar).smallest == pytest.approx(smallest)
+
+    def test_a_time_that_has_to_leave_its_band_has_to_leave_that_between_machines(self) -> None:
+        bar = replace(BAR, vendor_noise=None, machine_noise=0.02)
+        found = judge(took(1.05), bar)
+        assert (found.band, found.verdict) == (pytest.approx(0.06), Verdict.SAME)
+        assert found.smallest == POLICY.smallest(0.02)
 
     def test_without_a_ratio_the_time_says_what_can_be_found(self) -> None:
         alone = replace(NEW, vendors={})
@@ -151,6 +159,13 @@ class TestVerdict:
         assert found.ratio.band == POLICY.band(None)
         assert found.verdict is Verdict.SLOWER
         assert judge(took(1.025), bar).verdict is Verdict.INCONCLUSIVE  # by the steadiest it would be slower
+
+    def test_so_where_the_fastest_is_gone_that_an_older_baseline_meant(self) -> None:
+        measured = replace(took(1.025), vendors={"eager": 200e-6})
+        found = judge(measured, BAR)
+        assert found.ratio is not None and found.ratio.vendor == "eager"
+        assert found.ratio.band == POLICY.band(None)
+        assert found.verdict is Verdict.INCONCLUSIVE
 
     def test_the_fastest_vendor_of_the_baseline_counts(self) -> None:
         vendors = {"eager": 100e-6, "cublas": 90e-6}  # the slower one became twice as fast

@@ -195,12 +195,7 @@ class RowStopwatch:
             "schedule": timed.schedule,
             "source_hash": timed.source_hash,
             "toolchain": self._toolchain,
-            # What is known of this row's noise goes on, should this run be stored by --benchmark-save.
-            "noise": stored.noise if stored else None,
-            "ratio_noise": stored.ratio_noise if stored else None,
-            "vendor_noise": stored.vendor_noise if stored else None,
-            "machine_noise": stored.machine_noise if stored else 0.0,
-            "steadiest": stored.steadiest if stored else "",
+            **_known_noise(timed, stored),
             "verdict": record.verdict,
         }
 
@@ -246,6 +241,21 @@ def measurement(timed: bench.Timed, toolchain: dict[str, str]) -> Measurement:
         vendors={name: samples.median for name, samples in timed.vendors.items()},
         libraries=libraries_of(toolchain),
     )
+
+
+def _known_noise(timed: bench.Timed, stored: StoredRow | None) -> dict[str, Any]:
+    """What is known of a row's noise goes on, should this run be stored by --benchmark-save, as far as it is
+    of what was timed now: the same method, and the same vendor.
+    """
+    time = stored if stored and stored.method == timed.ours.method else None
+    ratio = time if time and time.bar.measured in timed.vendors else None
+    return {
+        "noise": time.noise if time else None,
+        "machine_noise": time.machine_noise if time else 0.0,
+        "ratio_noise": ratio.ratio_noise if ratio else None,
+        "vendor_noise": ratio.vendor_noise if ratio else None,
+        "steadiest": ratio.steadiest if ratio else "",
+    }
 
 
 def _replace(properties: list[tuple[str, Any]], name: str, value: str) -> None:
