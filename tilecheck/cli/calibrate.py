@@ -86,17 +86,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _alarms(project: "Project", runs: "Sequence[Run]", asked: str) -> Iterator[str]:
-    from tilecheck.latency.alarms import FILE, keep, read, summary, trial
+    from tilecheck.latency.alarms import FILE, against, keep, read, summary, trial
     from tilecheck.latency.baselines import choose, model_folder, read_run
 
     if not runs:
         raise BadInput("no run is kept that could be held against a baseline")
     folder = project.baselines / model_folder(runs[0].gpu)
     bar = read_run(choose(folder, asked or None))
-    made_of = bar.raw.get("tilecheck", {}).get("runs", ())
-    later = [run for run in runs if run.taken not in made_of]
+    later = [run for run in runs if run.taken not in bar.made_of]
     kept = keep(folder / FILE, [trial(run, bar) for run in later]) if later else read(folder / FILE)
-    found = [each for each in kept if each.baseline == bar.path.name]
+    found, outdated = against(bar, kept)
+    if outdated:
+        were = "1 run was" if outdated == 1 else f"{outdated} runs were"
+        note(f"{were} held against {bar.path.name} before it was changed: not counted")
     if not found:
         raise BadInput(
             f"all {len(runs)} runs went into {bar.path.name}; it takes others to find false alarms"

@@ -336,11 +336,29 @@ class TestCalibrate:
         machine += [1.0, 1.1]
         assert main(["calibrate", "--runs", "2", "--alarms"]) == 0
         told = capsys.readouterr().out
-        assert "2 runs of unchanged kernels, 4 rows: 3 same, 1 slower, 0 faster, 0 inconclusive" in told
+        assert "2 runs of unchanged kernels, of 2 rows each, 4 in all: 3 same, 1 slower" in told
         machine += [1.0]
         assert main(["calibrate", "--runs", "1", "--alarms", "1"]) == 0
-        assert "3 runs of unchanged kernels, 6 rows" in capsys.readouterr().out
+        assert "3 runs of unchanged kernels, of 2 rows each, 6 in all" in capsys.readouterr().out
         assert len((stored / "alarms.jsonl").read_text().splitlines()) == 3
+
+    def test_alarms_against_a_baseline_that_was_replaced_are_told_and_not_counted(
+        self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        stored = project / "baselines" / "nvidia-h200"
+        stored.mkdir(parents=True, exist_ok=True)
+        run_file("bar.json", {"matmul:square": 1e-4}).replace(stored / "0001_bar.json")
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms"]) == 0
+        run_file("bar.json", {"matmul:square": 0.9e-4}).replace(stored / "0001_bar.json")
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms", "--out", "others"]) == 0
+        told = capsys.readouterr()
+        assert "1 run was held against 0001_bar.json before it was changed" in told.err
+        assert "1 run of unchanged kernels, of 1 rows each, 1 in all: 0 same, 1 slower" in told.out
+        assert main(["calibrate", "--runs", "0", "--alarms"]) == 0  # held against it anew
+        told = capsys.readouterr()
+        assert "2 runs of unchanged kernels" in told.out and told.err == ""
 
     def test_alarms_want_runs_that_the_baseline_was_not_made_of(
         self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
