@@ -314,7 +314,7 @@ class TestPromotion:
             ({"vendor": None}, "the runs differ in vendors"),
             (
                 {"vendor": 50e-6},
-                "matmul-square: over cublas, its runs differ by 80.0 %; no slowdown would show",
+                "matmul-square: over cublas, its runs differ by 80.0 %, and those of it by 80.0 %; no",
             ),
             ({"datetime": ""}, "run3.json: does not say when it was taken"),
             ({"rows": {"matmul:square": 1e-4}}, "run3.json: without row-softmax-wide-fp16"),
@@ -329,6 +329,18 @@ class TestPromotion:
         runs.append(read_run(run_file("run3.json", **{"rows": ROWS, **parts})))
         found = objections(runs, EXPECTED)
         assert any(re.search(message, line) for line in found), found
+
+    def test_a_vendor_that_moved_too_far_is_refused_although_the_ratio_did_not(
+        self, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        runs = self.runs(run_file, 1.0, 1.0)
+        rows = {id: 0.955 * time for id, time in ROWS.items()}
+        runs.append(read_run(run_file("run3.json", rows, vendor=0.83 * 90e-6)))
+        found = objections(runs, EXPECTED)
+        assert len(found) == 2
+        assert "matmul-square: over cublas, its runs differ by 15.1 %, and those of it by 20.5 %" in found[0]
+        with pytest.raises(BaselineError, match=r"vendor_noise is 0\.1\d+, more than 0\.1"):
+            merge(runs, tmp_path / "0001_x.json")  # which could not be read
 
     def test_wants_three_runs_each_of_its_own(self, run_file: RunFile) -> None:
         runs = self.runs(run_file, 1.0, 1.0)
