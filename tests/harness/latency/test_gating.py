@@ -943,8 +943,12 @@ class TestFiles:
         (project.path / ".scratch").mkdir()
         (project.path / ".scratch" / "attempt.py").touch()
         assert not taken("b.json").dirty
-        (project.path / "my_kernels.py").write_text(SPECS + "\n")
+        schedules = project.mkdir("other_kernels") / "schedules.json"  # what tilecheck tune writes
+        schedules.write_text("{}")
         assert taken("c.json").dirty
+        schedules.unlink()
+        (project.path / "my_kernels.py").write_text(SPECS + "\n")
+        assert taken("d.json").dirty
 
 
 class TestRefusals:
