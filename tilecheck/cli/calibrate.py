@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilecheck.latency.baselines import BaselineError, shown
-    from tilecheck.latency.calibration import kept_runs, repeat, spreads, table
+    from tilecheck.latency.calibration import kept_runs, partial, repeat, spreads, table
     from tilecheck.plugin.tables import aligned
 
     project = project_of(arguments)
@@ -81,6 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     show(
         "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 6, 7)), f"{len(runs)} runs in {shown(folder)}"])
     )
+    if left := partial(runs):
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        note(f"not in all of the runs, and left out: {', '.join(left[:3])}{more}")
     note(f"to make a baseline of them: tilecheck promote {shown(folder)}/run-*.json")
     return 0
 

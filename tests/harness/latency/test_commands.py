@@ -11,6 +11,9 @@ import pytest
 from tilecheck import environment
 from tilecheck.cli import calibrate, main
 from tilecheck.latency.baselines import read_run
+from tilecheck.latency.calibration import spreads
+from tilecheck.latency.gate import POLICY, judge
+from tilecheck.latency.promotion import merge
 
 RunFile = Callable[..., Path]
 
@@ -256,6 +259,36 @@ class TestCalibrate:
         assert "3 runs in kept" in capsys.readouterr().out
         assert main(["calibrate", "--runs", "0", "--out", "kept"]) == 0
         assert "matmul-square  101 us          5.00 %" in capsys.readouterr().out
+
+    def test_rows_that_some_run_lacks_are_told_of(
+        self, project: Path, run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        folder = run_file("kept/run-001.json", ROWS).parent
+        run_file("kept/run-002.json", {"soft_max:wide": 50e-6})  # as -k leaves one
+        assert main(["calibrate", "--runs", "0", "--out", str(folder)]) == 0
+        told = capsys.readouterr()
+        assert "soft-max-wide" in told.out and "matmul-square" not in told.out
+        assert "not in all of the runs, and left out: matmul-square\n" in told.err
+        run_file("kept/run-003.json", {"matmul:square": 1e-4})
+        assert main(["calibrate", "--runs", "0", "--out", str(folder)]) == 2
+        assert capsys.readouterr() == ("", "tilecheck: the 3 runs have no row in common\n")
+
+    def test_tells_what_a_baseline_of_them_finds(
+        self, project: Path, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        """Its own noise is small by chance, in the second row, and machines differ by what others show."""
+        rows = [f"matmul:row-{i}" for i in range(10)]
+        runs = [
+            read_run(run_file(f"{f}.json", {**dict.fromkeys(rows, f * 1e-4), "soft_max:wide": 5e-5}))
+            for f in (1.0, 1.012, 0.99)
+        ]
+        merged = merge(runs, tmp_path / "0001_x.json")
+        found = {spread.row: spread for spread in spreads(runs)}
+        assert set(found) == set(merged.rows)
+        for id, row in merged.rows.items():
+            assert found[id].smallest == pytest.approx(POLICY.smallest_of(row.bar))
+            assert found[id].band == pytest.approx(judge(row.measurement, row.bar).band)
+        assert found["soft-max-wide"].noise.time == 0 and found["soft-max-wide"].band > 0.03
 
     def test_a_run_that_fails_ends_it_and_those_before_are_kept(
         self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
