@@ -623,6 +623,17 @@ class TestVerdicts:
         edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.001))
         compared(project).stdout.no_fnmatch_line("*would pass a slowdown*")
 
+    @pytest.mark.parametrize("vendors", [("eager",), ()])
+    def test_a_vendor_that_is_gone_is_told_of(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, vendors: tuple[str, ...]
+    ) -> None:
+        line = "3 latency rows without cublas, whose ratio the baseline knows*"
+        compared(project).stdout.no_fnmatch_line(line)
+        gpu.vendors = vendors
+        result = compared(project)
+        result.assert_outcomes(passed=3, deselected=2)
+        result.stdout.fnmatch_lines(line)
+
     def test_an_impossible_time_is_an_error(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
     ) -> None:

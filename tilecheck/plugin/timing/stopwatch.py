@@ -52,7 +52,8 @@ class LatencyRecord:
     roofline: share of the roof.  peak_flops, peak_bytes: the roof, a second.  None: unknown.
     verdict: a value of `gate.Verdict`, "new" for a row without a stored time, "" without a comparison.
     old: the baseline's median.  change: of the time.  band, smallest: see `gate.Judgement`.
-    words: of the verdict.  toolchain: what differs from the baseline's.
+    words: of the verdict.  toolchain: what differs from the baseline's.  gone: the vendor that the noise of
+    the baseline's ratio is of, where it was not timed now.
     """
 
     row: str
@@ -64,6 +65,7 @@ class LatencyRecord:
     change: float | None = None
     words: str = ""
     toolchain: str = ""
+    gone: str = ""
     q1: float | None = None
     q3: float | None = None
     samples: int = 0
@@ -146,6 +148,7 @@ class RowStopwatch:
         medians = {name: samples.median for name, samples in timed.vendors.items()}
         vendor = fastest(medians, medians)
         roof = timed.rates.roof if timed.rates else None
+        measured = stored.bar.measured if stored else None
         return LatencyRecord(
             row=row.id,
             median=timed.ours.median,
@@ -156,6 +159,7 @@ class RowStopwatch:
             change=judgement.change if judgement else None,
             words=str(judgement) if judgement else "",
             toolchain=toolchain_changes(stored.toolchain, self._toolchain) if stored else "",
+            gone=measured if measured and measured not in timed.vendors else "",
             q1=timed.ours.q1,
             q3=timed.ours.q3,
             samples=len(timed.ours.seconds),
