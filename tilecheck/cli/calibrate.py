@@ -4,7 +4,8 @@ That noise makes the bands of the gate. The runs are kept, as run-001.json and s
 them, from other hosts too: `tilecheck promote` makes a baseline of them.
 
 Runs of unchanged kernels that no baseline was made of show how often the gate alarms for nothing: --alarms
-holds those that are kept against a baseline, and keeps the verdicts in alarms.jsonl beside it.
+holds those that are kept against a baseline, and keeps the verdicts in alarms.jsonl beside it. With --runs 0,
+and no run here, it tells of the verdicts that are kept.
 """
 
 import argparse
@@ -90,11 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _alarms(project: "Project", runs: "Sequence[Run]", asked: str) -> Iterator[str]:
     from tilecheck.latency.alarms import FILE, against, keep, read, summary, trial
-    from tilecheck.latency.baselines import choose, model_folder, read_run
+    from tilecheck.latency.baselines import choose, model_folder, read_run, stored_models
 
-    if not runs:
-        raise BadInput("no run is kept that could be held against a baseline")
-    folder = project.baselines / model_folder(runs[0].gpu)
+    if runs:
+        folder = project.baselines / model_folder(runs[0].gpu)
+    else:  # what was kept before tells of itself, where it is clear of which GPU
+        folders = [project.baselines / model for model in stored_models(project.baselines)]
+        folders = [folder for folder in folders if (folder / FILE).exists()]
+        if len(folders) != 1:
+            raise BadInput("no run is kept that could be held against a baseline")
+        (folder,) = folders
     bar = read_run(choose(folder, asked or None))
     later = [run for run in runs if run.taken not in bar.made_of]
     kept = keep(folder / FILE, [trial(run, bar) for run in later]) if later else read(folder / FILE)
@@ -103,9 +109,8 @@ def _alarms(project: "Project", runs: "Sequence[Run]", asked: str) -> Iterator[s
         were = "1 run was" if outdated == 1 else f"{outdated} runs were"
         note(f"{were} held against {bar.path.name} before it was changed: not counted")
     if not found:
-        raise BadInput(
-            f"all {len(runs)} runs went into {bar.path.name}; it takes others to find false alarms"
-        )
+        which = "all of them went into it" if runs else "none is kept"
+        raise BadInput(f"no run tells of false alarms of {bar.path.name}: {which}")
     return summary(found)
 
 

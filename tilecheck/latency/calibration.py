@@ -36,8 +36,8 @@ def repeat(runs: int, folder: Path, runner: Runner) -> Iterator[Run]:
     A run that fails or is interrupted leaves `UNFINISHED` at most, which is none of the runs.
     Raises BaselineError, in one line, where one fails or leaves no times.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     for _ in range(runs):
+        folder.mkdir(parents=True, exist_ok=True)
         unfinished, path = folder / UNFINISHED, _next(folder)
         unfinished.unlink(missing_ok=True)
         if code := runner(unfinished):

@@ -407,7 +407,27 @@ class TestCalibrate:
         bar = run_file("bar.json", {"matmul:square": 1e-4}, tilecheck={"runs": [taken]})
         bar.replace(stored / "0001_bar.json")
         assert main(["calibrate", "--runs", "0", "--out", "kept", "--alarms"]) == 2
-        assert "all 1 runs went into 0001_bar.json" in capsys.readouterr().err
+        assert (
+            "no run tells of false alarms of 0001_bar.json: all of them went into it"
+            in capsys.readouterr().err
+        )
+
+    def test_verdicts_that_are_kept_tell_of_themselves_without_a_run(
+        self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for gpu in ("nvidia-h200", "nvidia-b200"):
+            (project / "baselines" / gpu).mkdir(parents=True)
+            run_file("bar.json", ROWS).replace(project / "baselines" / gpu / "0001_bar.json")
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms"]) == 0
+        told = capsys.readouterr().out
+        asked = ["calibrate", "--runs", "0", "--alarms", "--out", "none"]
+        assert main(asked) == 0
+        assert capsys.readouterr() == (told, "")
+        assert not (project / "none").exists()
+        kept = project / "baselines" / "nvidia-h200" / "alarms.jsonl"
+        (project / "baselines" / "nvidia-b200" / "alarms.jsonl").write_text(kept.read_text())
+        assert main(asked) == 2  # of which GPU is it to tell?
 
     def test_a_run_is_a_process_of_pytest_that_wants_a_gpu(self, project: Path) -> None:
         if pytest.importorskip("torch").cuda.is_available():
