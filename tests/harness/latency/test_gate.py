@@ -127,6 +127,7 @@ class TestVerdict:
             (1.020, 1.020, Verdict.SAME, "within the band"),  # a slower machine, as some are
             (1.030, 1.030, Verdict.INCONCLUSIVE, "but not against cublas, so it may be the machine"),
             (1.030, 0.900, Verdict.SLOWER, "slower in time, and against cublas"),
+            (1.050, 1.120, Verdict.INCONCLUSIVE, "but not against cublas, so it may be the machine"),
             (1.020, 0.950, Verdict.SAME, "within the band"),  # the vendor is not where it was
         ],
     )
