@@ -17,6 +17,7 @@ from tilecheck.latency.gate import (
     settle,
 )
 from tilecheck.latency.noise import noise_of
+from tilecheck.latency.promotion import GUARDS
 
 LIBRARIES = {"torch": "2.11.0", "cuda": "12.8"}
 NEW = Measurement(
@@ -213,6 +214,14 @@ class TestVerdict:
         assert reason in found.reason
         assert found.again is again
 
+    @pytest.mark.parametrize(("apart", "verdict"), [(0.066, Verdict.SAME), (0.072, Verdict.INCONCLUSIVE)])
+    def test_samples_scatter_too_far_where_their_median_is_less_certain_than_the_band(
+        self, apart: float, verdict: Verdict
+    ) -> None:
+        """2.33 * 1.253 / 1.349 / sqrt(100) of that: 1.43 and 1.56 %."""
+        scattered = replace(NEW, q1=NEW.median * (1 - apart / 2), q3=NEW.median * (1 + apart / 2))
+        assert judge(scattered, BAR).verdict is verdict
+
     def test_the_power_cap_spoils_no_time_at_the_same_clock(self) -> None:
         assert judge(replace(took(1.0), throttled=("power cap",)), BAR).verdict is Verdict.SAME
 
@@ -220,6 +229,7 @@ class TestVerdict:
         found = judge(replace(took(1.05), clock_mhz=0.0), BAR)
         assert found.verdict is Verdict.SLOWER
         assert "clock 1980 MHz -> unknown" in str(found)
+        assert "clock unknown -> 1980 MHz" in str(judge(NEW, replace(BAR, clock_mhz=0.0)))
 
     def test_words_carry_all_numbers(self) -> None:
         assert str(judge(took(1.05), BAR)) == (
@@ -336,6 +346,11 @@ class TestErrors:
         found = verdicts(noise, 0.0)
         assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= (0 if noise < 0.004 else 5)
         assert found[Verdict.INCONCLUSIVE] <= 20
+
+    @pytest.mark.parametrize(("noise", "alarms"), [(0.001, 0), (0.002, 0), (0.003, 3), (0.004, 20)])
+    def test_so_with_a_baseline_of_no_more_runs_than_promotion_wants(self, noise: float, alarms: int) -> None:
+        found = verdicts(noise, 0.0, runs=GUARDS.runs)
+        assert found[Verdict.SLOWER] + found[Verdict.FASTER] <= alarms
 
     def test_a_noisy_row_alarms_seldom(self) -> None:
         # The noise of a row is itself uncertain: of five runs it comes out at half one time in twenty, and
