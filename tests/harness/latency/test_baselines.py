@@ -330,6 +330,25 @@ class TestPromotion:
         found = objections(runs, EXPECTED)
         assert any(re.search(message, line) for line in found), found
 
+    def test_the_bar_is_the_steadiest_vendor_and_times_are_medians_over_the_runs(
+        self, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        runs = []
+        for factor, fast in ((1.02, 70e-6), (1.0, 72e-6), (0.99, 74e-6)):
+            vendors = {"fast": fast, "steady": factor * 90e-6}
+            rows = {"matmul:square": factor * 1e-4}
+            extra = {"vendors": vendors, "clock_mhz": 1980 * factor}
+            runs.append(read_run(run_file(f"{factor}.json", rows, extra=extra)))
+        merged = merge(runs, tmp_path / "0001_x.json")
+        assert merged.made_of == tuple(run.taken for run in runs)
+        row = merged.rows["matmul-square"]
+        assert (row.median, row.clock_mhz) == (1e-4, 1980)
+        assert row.vendors == {"fast": 72e-6, "steady": 90e-6}
+        assert (row.steadiest, row.ratio_noise) == ("steady", pytest.approx(0, abs=1e-12))
+        assert (row.vendor_noise, row.machine_noise) == pytest.approx((row.noise, row.noise))
+        assert row.raw["extra_info"]["vendor_ratio"] == pytest.approx(100 / 72)
+        assert row.raw["stats"]["outliers"] == "2;1" and row.raw["extra_info"]["clock_mhz"] == 1980
+
     def test_a_vendor_that_moved_too_far_is_refused_although_the_ratio_did_not(
         self, run_file: RunFile, tmp_path: Path
     ) -> None:
