@@ -4,7 +4,8 @@ That noise makes the bands of the gate. The runs are kept, as run-001.json and s
 them, from other hosts too: `tilecheck promote` makes a baseline of them.
 
 Runs of unchanged kernels that no baseline was made of show how often the gate alarms for nothing: --alarms
-holds those that are kept against a baseline, and keeps the verdicts in alarms.jsonl beside it.
+holds those that are kept against a baseline, and keeps the verdicts in alarms.jsonl beside it. With --runs 0,
+and no run here, it tells of the verdicts that are kept.
 """
 
 import argparse
@@ -52,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilecheck.latency.baselines import BaselineError, shown
-    from tilecheck.latency.calibration import kept_runs, repeat, spreads, table
+    from tilecheck.latency.calibration import kept_runs, partial, repeat, spreads, table
     from tilecheck.plugin.tables import aligned
 
     project = project_of(arguments)
@@ -81,26 +82,35 @@ def run(arguments: argparse.Namespace) -> int:
     show(
         "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 6, 7)), f"{len(runs)} runs in {shown(folder)}"])
     )
+    if left := partial(runs):
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        note(f"not in all of the runs, and left out: {', '.join(left[:3])}{more}")
     note(f"to make a baseline of them: tilecheck promote {shown(folder)}/run-*.json")
     return 0
 
 
 def _alarms(project: "Project", runs: "Sequence[Run]", asked: str) -> Iterator[str]:
-    from tilecheck.latency.alarms import FILE, keep, read, summary, trial
-    from tilecheck.latency.baselines import choose, model_folder, read_run
+    from tilecheck.latency.alarms import FILE, against, keep, read, summary, trial
+    from tilecheck.latency.baselines import choose, model_folder, read_run, stored_models
 
-    if not runs:
-        raise BadInput("no run is kept that could be held against a baseline")
-    folder = project.baselines / model_folder(runs[0].gpu)
+    if runs:
+        folder = project.baselines / model_folder(runs[0].gpu)
+    else:  # what was kept before tells of itself, where it is clear of which GPU
+        folders = [project.baselines / model for model in stored_models(project.baselines)]
+        folders = [folder for folder in folders if (folder / FILE).exists()]
+        if len(folders) != 1:
+            raise BadInput("no run is kept that could be held against a baseline")
+        (folder,) = folders
     bar = read_run(choose(folder, asked or None))
-    made_of = bar.raw.get("tilecheck", {}).get("runs", ())
-    later = [run for run in runs if run.taken not in made_of]
+    later = [run for run in runs if run.taken not in bar.made_of]
     kept = keep(folder / FILE, [trial(run, bar) for run in later]) if later else read(folder / FILE)
-    found = [each for each in kept if each.baseline == bar.path.name]
+    found, outdated = against(bar, kept)
+    if outdated:
+        were = "1 run was" if outdated == 1 else f"{outdated} runs were"
+        note(f"{were} held against {bar.path.name} before it was changed: not counted")
     if not found:
-        raise BadInput(
-            f"all {len(runs)} runs went into {bar.path.name}; it takes others to find false alarms"
-        )
+        which = "all of them went into it" if runs else "none is kept"
+        raise BadInput(f"no run tells of false alarms of {bar.path.name}: {which}")
     return summary(found)
 
 

@@ -1,7 +1,8 @@
 """How often the gate alarms where nothing changed: runs of the same kernels, held against one baseline (A/A).
 
 The verdicts of each run are kept in a file beside the baselines, a line of JSON a run, so that later runs, on
-other hosts too, add to them.
+other hosts too, add to them. They are verdicts on what the baseline was then: once its file is another, they
+count no more.
 """
 
 import json
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from tilecheck.files import replace
 from tilecheck.latency.baselines import BaselineError, Run, StoredRow, shown, toolchain_changes
@@ -22,19 +25,21 @@ FILE = "alarms.jsonl"
 RISK = 0.05
 """Of a bound: how often the true share may be above it."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
 class Trial:
     """One run, held against a baseline.
 
-    taken: when, as the run says.  baseline: name of the file.  verdicts: values of `gate.Verdict`, by row.
+    taken: when, as the run says.  baseline: name of the file.  digest: of what was in it.
+    verdicts: values of `gate.Verdict`, by row.
     changes: of time, and of the ratio to a vendor (None without), as shares, by row.
     """
 
     taken: str
     baseline: str
+    digest: str
     verdicts: Mapping[str, str]
     changes: Mapping[str, tuple[float, float | None]]
 
@@ -54,7 +59,7 @@ def trial(run: Run, bar: Run) -> Trial:
         raise BaselineError(f"{shown(run.path)} is of {run.gpu}, and {shown(bar.path)} of {bar.gpu}")
     if not run.taken:
         raise BaselineError(f"{shown(run.path)} does not say when it was taken, and may be here twice")
-    if run.taken in bar.raw.get("tilecheck", {}).get("runs", ()):
+    if run.taken in bar.made_of:
         raise BaselineError(f"{shown(bar.path)} was made of {shown(run.path)}")
     judged = {
         id: judge(row.measurement, bar.rows[id].bar)
@@ -66,6 +71,7 @@ def trial(run: Run, bar: Run) -> Trial:
     return Trial(
         taken=run.taken,
         baseline=bar.path.name,
+        digest=bar.digest,
         verdicts={id: j.verdict.value for id, j in judged.items()},
         changes={
             id: (round(j.change, 5), None if j.ratio is None else round(j.ratio.change, 5))
@@ -85,7 +91,9 @@ def summary(trials: Sequence[Trial]) -> Iterator[str]:
     counts = Counter(verdict for each in trials for verdict in each.verdicts.values())
     rows, runs = counts.total(), len(trials)
     told = ", ".join(f"{counts[v.value]} {v.value}" for v in Verdict)
-    yield f"{_many(runs, 'run')} of unchanged kernels, {_many(rows, 'row')}: {told}"
+    sizes = sorted(len(each.verdicts) for each in trials)
+    size = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+    yield f"{_many(runs, 'run')} of unchanged kernels, of {size} rows each, {rows} in all: {told}"
     for what, fails in (
         ("slower", {Verdict.SLOWER.value}),
         ("anything but the same", {v.value for v in Verdict} - {Verdict.SAME.value}),
@@ -127,16 +135,41 @@ def read(file: Path) -> list[Trial]:
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise BaselineError(f"{shown(file)}: {error}") from error
-    return [_read(line, f"{shown(file)}, line {number}") for number, line in enumerate(lines, 1)]
+    kept: dict[tuple[str, str], Trial] = {}
+    for number, line in enumerate(lines, 1):
+        place = f"{shown(file)}, line {number}"
+        each = _read(line, place)
+        if kept.setdefault(_key(each), each) is not each:
+            raise BaselineError(f"{place}: the run of {each.taken} is there twice; remove the line")
+    return list(kept.values())
 
 
 def keep(file: Path, trials: Iterable[Trial]) -> list[Trial]:
-    """Adds those that are not in the file yet, and gives all that are; a run counts once for a baseline."""
-    kept = read(file)
-    known = {(each.taken, each.baseline) for each in kept}
-    kept += [each for each in trials if (each.taken, each.baseline) not in known]
-    replace(file, "".join(f"{json.dumps(_as_json(each))}\n" for each in kept))
-    return kept
+    """Adds those that are not in the file yet, and gives all that are. A run counts once for a baseline,
+    under whatever name; held against it anew, as it is another, its verdicts are the new ones.
+
+    Raises BaselineError as `read` does, and where the file cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(file.with_name(f".{file.name}.lock")):
+            kept = {_key(each): each for each in read(file)}
+            kept |= {_key(each): each for each in trials}
+            replace(file, "".join(f"{json.dumps(_as_json(each))}\n" for each in kept.values()))
+    except OSError as error:
+        raise BaselineError(f"{shown(file)}: not written: {error.strerror or error}") from error
+    return list(kept.values())
+
+
+def against(bar: Run, kept: Iterable[Trial]) -> tuple[list[Trial], int]:
+    """Those of the trials that are on this baseline, and how many are on what had its name before."""
+    named = [each for each in kept if each.baseline == bar.path.name]
+    found = [each for each in named if each.digest == bar.digest]
+    return found, len(named) - len(found)
+
+
+def _key(each: Trial) -> tuple[str, str]:
+    return each.taken, each.baseline
 
 
 def _unchanged(new: StoredRow, old: StoredRow) -> bool:
@@ -155,7 +188,8 @@ def _at_most(events: int, of: int, share: float) -> float:
 
 def _as_json(each: Trial) -> dict[str, Any]:
     rows = {id: [verdict, *each.changes[id]] for id, verdict in each.verdicts.items()}
-    return {"version": _VERSION, "taken": each.taken, "baseline": each.baseline, "rows": rows}
+    said = {"taken": each.taken, "baseline": each.baseline, "digest": each.digest}
+    return {"version": _VERSION, **said, "rows": rows}
 
 
 def _read(line: str, place: str) -> Trial:
@@ -164,19 +198,28 @@ def _read(line: str, place: str) -> Trial:
         if found["version"] != _VERSION:
             raise BaselineError(f"{place}: of version {found['version']}; this reads {_VERSION}")
         rows = {
-            id: (Verdict(v).value, float(t), None if r is None else float(r))
+            id: (Verdict(v).value, _finite(t), None if r is None else _finite(r))
             for id, (v, t, r) in found["rows"].items()
         }
+        if not rows:
+            raise ValueError("no rows")
         return Trial(
             taken=str(found["taken"]),
             baseline=str(found["baseline"]),
+            digest=str(found["digest"]),
             verdicts={id: verdict for id, (verdict, _, _) in rows.items()},
             changes={id: (time, ratio) for id, (_, time, ratio) in rows.items()},
         )
     except BaselineError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BaselineError(f"{place}: no verdicts of a run: {error!r}; remove the line") from error
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError(f"{value} is no share")
+    return number
 
 
 def _many(count: int, what: str) -> str:

@@ -112,6 +112,7 @@ class Run:
     commit: of the sources; "" if unknown.  dirty: they were changed since.  taken: when, as text.
     failed: ids of tests that failed in this run, but for those that failed by their time alone.
     strangers: other processes that computed on the GPU meanwhile.
+    made_of: when the runs were taken whose times these are; its own, unless it was promoted.
     """
 
     path: Path
@@ -123,7 +124,13 @@ class Run:
     failed: tuple[str, ...] = ()
     strangers: int = 0
     arch: str = ""
+    made_of: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Of all that is in the file, however it is laid out there."""
+        return hashlib.sha256(json.dumps(self.raw, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def toolchain(self) -> Mapping[str, str]:
@@ -284,16 +291,18 @@ def _run(path: Path, content: Any) -> Run:
         raise _WrongError("no latency rows in it")
     commit = top.part("commit_info") if "commit_info" in top else _Part({}, "commit_info")
     tilecheck = top.part("tilecheck") if "tilecheck" in top else _Part({}, "tilecheck")
+    taken = top.text("datetime") if "datetime" in top else ""
     return Run(
         path=path,
         gpu=top.part("machine_info").text("gpu"),
         rows=MappingProxyType(rows),
         commit=commit.text("id") if "id" in commit else "",
         dirty=commit.value("dirty", bool) if "dirty" in commit else False,
-        taken=top.text("datetime") if "datetime" in top else "",
+        taken=taken,
         failed=tilecheck.texts("failed") if "failed" in tilecheck else (),
         strangers=tilecheck.whole("strangers", zero=True) if "strangers" in tilecheck else 0,
         arch=tilecheck.text("arch") if "arch" in tilecheck else "",
+        made_of=tilecheck.texts("runs") if "runs" in tilecheck else (taken,) if taken else (),
         raw=content,
     )
 
@@ -307,8 +316,11 @@ def _row(part: "_Part") -> StoredRow:
                 f"{part.place}: {name} is {part.text(name)!r}, and by extra_info it is row {id}"
             )
     part, extra = part.called(f"row {id}"), extra.called(f"row {id}: extra_info")
-    stats = part.part("stats")
+    stats, vendors = part.part("stats"), extra.part("vendors").numbers()
     _need_statistics(stats)
+    steadiest = extra.text("steadiest") if "steadiest" in extra else ""
+    if steadiest and steadiest not in vendors:
+        raise _WrongError(f"{extra.place}: steadiest is {_brief(steadiest)}, and there is no time of it")
     return StoredRow(
         id=id,
         median=stats.number("median"),
@@ -318,13 +330,13 @@ def _row(part: "_Part") -> StoredRow:
         method=extra.text("method"),
         clock_mhz=extra.number("clock_mhz", zero=True),
         toolchain=extra.part("toolchain").strings(),
-        vendors=extra.part("vendors").numbers(),
+        vendors=vendors,
         throttled=extra.texts("throttled") if "throttled" in extra else (),
         noise=extra.share("noise"),
         ratio_noise=extra.share("ratio_noise"),
         vendor_noise=extra.share("vendor_noise"),
         machine_noise=extra.share("machine_noise") or 0.0,
-        steadiest=extra.text("steadiest") if "steadiest" in extra else "",
+        steadiest=steadiest,
         runs=extra.whole("runs") if "runs" in extra else 1,
         schedule=extra.text("schedule") if "schedule" in extra else "",
         source_hash=extra.text("source_hash") if "source_hash" in extra else "",

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, shown, toolchain_changes
-from tilecheck.latency.gate import POLICY, Bar, Policy, seconds
-from tilecheck.latency.noise import Noise, noise_of
+from tilecheck.latency.gate import POLICY, Bar, Policy, between_machines, seconds
+from tilecheck.latency.noise import Noise, machine_noise, noise_of
 
 UNFINISHED = "unfinished.json"
 """The file of a run that has not ended well."""
@@ -20,7 +20,7 @@ class Spread:
     """How one row differs between runs.
 
     medians: seconds, one a run.  noise: between them.
-    band, smallest: what the gate makes of it, see `gate.Policy`.
+    band, smallest: what the gate makes of it, see `gate.Policy`; the band is that of the time.
     """
 
     row: str
@@ -36,8 +36,8 @@ def repeat(runs: int, folder: Path, runner: Runner) -> Iterator[Run]:
     A run that fails or is interrupted leaves `UNFINISHED` at most, which is none of the runs.
     Raises BaselineError, in one line, where one fails or leaves no times.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     for _ in range(runs):
+        folder.mkdir(parents=True, exist_ok=True)
         unfinished, path = folder / UNFINISHED, _next(folder)
         unfinished.unlink(missing_ok=True)
         if code := runner(unfinished):
@@ -70,8 +70,19 @@ def spreads(runs: Sequence[Run], policy: Policy = POLICY) -> list[Spread]:
         for id, row in run.rows.items():
             if id in runs[0].rows and (what := _other_kernel(runs[0].rows[id], row)):
                 raise BaselineError(f"{shown(run.path)}: {id}: another {what} than in {shown(runs[0].path)}")
-    found = [_spread(id, runs, policy) for id in runs[0].rows if all(id in run.rows for run in runs)]
+    common = [id for id in runs[0].rows if all(id in run.rows for run in runs)]
+    if not common:
+        raise BaselineError(f"the {len(runs)} runs have no row in common")
+    noises = {id: _noise([run.rows[id] for run in runs]) for id in common}
+    machine = machine_noise(list(noises.values()))
+    found = [_spread([run.rows[id] for run in runs], noises[id], machine, policy) for id in common]
     return sorted(found, key=lambda spread: -spread.smallest)
+
+
+def partial(runs: Sequence[Run]) -> list[str]:
+    """Ids of the rows that some of the runs lack, of which `spreads` says nothing."""
+    every = dict.fromkeys(id for run in runs for id in run.rows)
+    return [id for id in every if not all(id in run.rows for run in runs)]
 
 
 def table(found: Sequence[Spread]) -> list[tuple[str, ...]]:
@@ -105,19 +116,24 @@ def _other_kernel(old: StoredRow, new: StoredRow) -> str:
     return "source hash" if old.source_hash != new.source_hash else ""
 
 
-def _spread(id: str, runs: Sequence[Run], policy: Policy) -> Spread:
-    rows = [run.rows[id] for run in runs]
+def _noise(rows: Sequence[StoredRow]) -> Noise:
+    return noise_of([row.median for row in rows], [row.vendors for row in rows])
+
+
+def _spread(rows: Sequence[StoredRow], noise: Noise, machine: float, policy: Policy) -> Spread:
     medians = tuple(row.median for row in rows)
-    noise = noise_of(medians, [row.vendors for row in rows])
     bar = Bar(
         median=medians[0],
         method=rows[0].method,
         noise=noise.time,
         ratio_noise=noise.ratio,
         vendor_noise=noise.vendors_time,
+        machine_noise=machine,
+        vendor=noise.vendor,
         vendors=rows[0].vendors if noise.vendor else {},
     )
-    return Spread(id, medians, noise, policy.band(noise.time), policy.smallest_of(bar))
+    band = policy.band(between_machines(noise.time, bar))
+    return Spread(rows[0].id, medians, noise, band, policy.smallest_of(bar))
 
 
 def _next(folder: Path) -> Path:

@@ -92,6 +92,11 @@ class Bar:
     libraries: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def measured(self) -> str | None:
+        """The vendor that the noise of the ratio is of."""
+        return self.vendor or fastest(self.vendors, self.vendors)
+
+    @property
     def known(self) -> bool:
         """Whether all of its noise was measured."""
         return None not in (self.noise, self.ratio_noise, self.vendor_noise)
@@ -125,7 +130,7 @@ class Policy:
         """
         if not bar.vendors:
             return self.smallest(between_machines(bar.noise, bar))
-        in_time = self._missed(bar.noise) if bar.known else self.smallest(bar.noise)
+        in_time = self._missed(bar.noise) if bar.known else self.smallest(between_machines(bar.noise, bar))
         return max(self.smallest(bar.ratio_noise), in_time)
 
     def _missed(self, noise: float | None) -> float:
@@ -197,9 +202,7 @@ class Judgement:
 
 def judge(new: Measurement, bar: Bar, policy: Policy = POLICY) -> Judgement:
     """The verdict on one measurement."""
-    if (
-        bar.vendor and bar.vendor not in new.vendors
-    ):  # what was measured of its ratio says nothing of another's
+    if bar.measured not in new.vendors:  # what is known of the ratio to it says nothing of the one to another
         bar = replace(bar, vendor="", ratio_noise=None, vendor_noise=None)
     ratio = _ratio(new, bar, policy)
     band, change = policy.band(between_machines(bar.noise, bar)), new.median / bar.median - 1

@@ -264,7 +264,10 @@ class _Taker:
         return False
 
     def samples(self) -> Samples:
+        """Raises TimingError for what takes no time beside that of the events, as it launches nothing."""
         readings = [reading for _, reading in self.taken]
+        if not statistics.median(seconds for seconds, _ in self.taken) > 0:
+            raise TimingError(f"{self.name}: takes no time on the GPU: is nothing launched?")
         return Samples(
             seconds=tuple(seconds for seconds, _ in self.taken),
             method=self.method,

@@ -176,6 +176,13 @@ class TestReading:
         with pytest.raises(BaselineError, match=f"{name} is 0.2, more than 0.1"):
             read_run(run_file("run.json", ROWS, extra={name: 0.2}))
 
+    def test_the_steadiest_vendor_has_a_time(self, run_file: RunFile) -> None:
+        path = run_file("run.json", ROWS, extra={"steadiest": "cudnn"})
+        with pytest.raises(
+            BaselineError, match='extra_info: steadiest is "cudnn", and there is no time of it'
+        ):
+            read_run(path)
+
     def test_names_of_gpus_may_have_any_sign_of_a_line(self, run_file: RunFile) -> None:
         assert read_run(run_file("run.json", ROWS, gpu="Tesla\u00a0V100 東京")).gpu == "Tesla\u00a0V100 東京"
 
@@ -307,7 +314,7 @@ class TestPromotion:
             ({"vendor": None}, "the runs differ in vendors"),
             (
                 {"vendor": 50e-6},
-                "matmul-square: over cublas, its runs differ by 80.0 %; no slowdown would show",
+                "matmul-square: over cublas, its runs differ by 80.0 %, and those of it by 80.0 %; no",
             ),
             ({"datetime": ""}, "run3.json: does not say when it was taken"),
             ({"rows": {"matmul:square": 1e-4}}, "run3.json: without row-softmax-wide-fp16"),
@@ -322,6 +329,37 @@ class TestPromotion:
         runs.append(read_run(run_file("run3.json", **{"rows": ROWS, **parts})))
         found = objections(runs, EXPECTED)
         assert any(re.search(message, line) for line in found), found
+
+    def test_the_bar_is_the_steadiest_vendor_and_times_are_medians_over_the_runs(
+        self, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        runs = []
+        for factor, fast in ((1.02, 70e-6), (1.0, 72e-6), (0.99, 74e-6)):
+            vendors = {"fast": fast, "steady": factor * 90e-6}
+            rows = {"matmul:square": factor * 1e-4}
+            extra = {"vendors": vendors, "clock_mhz": 1980 * factor}
+            runs.append(read_run(run_file(f"{factor}.json", rows, extra=extra)))
+        merged = merge(runs, tmp_path / "0001_x.json")
+        assert merged.made_of == tuple(run.taken for run in runs)
+        row = merged.rows["matmul-square"]
+        assert (row.median, row.clock_mhz) == (1e-4, 1980)
+        assert row.vendors == {"fast": 72e-6, "steady": 90e-6}
+        assert (row.steadiest, row.ratio_noise) == ("steady", pytest.approx(0, abs=1e-12))
+        assert (row.vendor_noise, row.machine_noise) == pytest.approx((row.noise, row.noise))
+        assert row.raw["extra_info"]["vendor_ratio"] == pytest.approx(100 / 72)
+        assert row.raw["stats"]["outliers"] == "2;1" and row.raw["extra_info"]["clock_mhz"] == 1980
+
+    def test_a_vendor_that_moved_too_far_is_refused_although_the_ratio_did_not(
+        self, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        runs = self.runs(run_file, 1.0, 1.0)
+        rows = {id: 0.955 * time for id, time in ROWS.items()}
+        runs.append(read_run(run_file("run3.json", rows, vendor=0.83 * 90e-6)))
+        found = objections(runs, EXPECTED)
+        assert len(found) == 2
+        assert "matmul-square: over cublas, its runs differ by 15.1 %, and those of it by 20.5 %" in found[0]
+        with pytest.raises(BaselineError, match=r"vendor_noise is 0\.1\d+, more than 0\.1"):
+            merge(runs, tmp_path / "0001_x.json")  # which could not be read
 
     def test_wants_three_runs_each_of_its_own(self, run_file: RunFile) -> None:
         runs = self.runs(run_file, 1.0, 1.0)

@@ -11,6 +11,9 @@ import pytest
 from tilecheck import environment
 from tilecheck.cli import calibrate, main
 from tilecheck.latency.baselines import read_run
+from tilecheck.latency.calibration import spreads
+from tilecheck.latency.gate import POLICY, judge
+from tilecheck.latency.promotion import merge
 
 RunFile = Callable[..., Path]
 
@@ -257,6 +260,36 @@ class TestCalibrate:
         assert main(["calibrate", "--runs", "0", "--out", "kept"]) == 0
         assert "matmul-square  101 us          5.00 %" in capsys.readouterr().out
 
+    def test_rows_that_some_run_lacks_are_told_of(
+        self, project: Path, run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        folder = run_file("kept/run-001.json", ROWS).parent
+        run_file("kept/run-002.json", {"soft_max:wide": 50e-6})  # as -k leaves one
+        assert main(["calibrate", "--runs", "0", "--out", str(folder)]) == 0
+        told = capsys.readouterr()
+        assert "soft-max-wide" in told.out and "matmul-square" not in told.out
+        assert "not in all of the runs, and left out: matmul-square\n" in told.err
+        run_file("kept/run-003.json", {"matmul:square": 1e-4})
+        assert main(["calibrate", "--runs", "0", "--out", str(folder)]) == 2
+        assert capsys.readouterr() == ("", "tilecheck: the 3 runs have no row in common\n")
+
+    def test_tells_what_a_baseline_of_them_finds(
+        self, project: Path, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        """Its own noise is small by chance, in the second row, and machines differ by what others show."""
+        rows = [f"matmul:row-{i}" for i in range(10)]
+        runs = [
+            read_run(run_file(f"{f}.json", {**dict.fromkeys(rows, f * 1e-4), "soft_max:wide": 5e-5}))
+            for f in (1.0, 1.012, 0.99)
+        ]
+        merged = merge(runs, tmp_path / "0001_x.json")
+        found = {spread.row: spread for spread in spreads(runs)}
+        assert set(found) == set(merged.rows)
+        for id, row in merged.rows.items():
+            assert found[id].smallest == pytest.approx(POLICY.smallest_of(row.bar))
+            assert found[id].band == pytest.approx(judge(row.measurement, row.bar).band)
+        assert found["soft-max-wide"].noise.time == 0 and found["soft-max-wide"].band > 0.03
+
     def test_a_run_that_fails_ends_it_and_those_before_are_kept(
         self, project: Path, machine: list[float], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -336,11 +369,29 @@ class TestCalibrate:
         machine += [1.0, 1.1]
         assert main(["calibrate", "--runs", "2", "--alarms"]) == 0
         told = capsys.readouterr().out
-        assert "2 runs of unchanged kernels, 4 rows: 3 same, 1 slower, 0 faster, 0 inconclusive" in told
+        assert "2 runs of unchanged kernels, of 2 rows each, 4 in all: 3 same, 1 slower" in told
         machine += [1.0]
         assert main(["calibrate", "--runs", "1", "--alarms", "1"]) == 0
-        assert "3 runs of unchanged kernels, 6 rows" in capsys.readouterr().out
+        assert "3 runs of unchanged kernels, of 2 rows each, 6 in all" in capsys.readouterr().out
         assert len((stored / "alarms.jsonl").read_text().splitlines()) == 3
+
+    def test_alarms_against_a_baseline_that_was_replaced_are_told_and_not_counted(
+        self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        stored = project / "baselines" / "nvidia-h200"
+        stored.mkdir(parents=True, exist_ok=True)
+        run_file("bar.json", {"matmul:square": 1e-4}).replace(stored / "0001_bar.json")
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms"]) == 0
+        run_file("bar.json", {"matmul:square": 0.9e-4}).replace(stored / "0001_bar.json")
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms", "--out", "others"]) == 0
+        told = capsys.readouterr()
+        assert "1 run was held against 0001_bar.json before it was changed" in told.err
+        assert "1 run of unchanged kernels, of 1 rows each, 1 in all: 0 same, 1 slower" in told.out
+        assert main(["calibrate", "--runs", "0", "--alarms"]) == 0  # held against it anew
+        told = capsys.readouterr()
+        assert "2 runs of unchanged kernels" in told.out and told.err == ""
 
     def test_alarms_want_runs_that_the_baseline_was_not_made_of(
         self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
@@ -356,7 +407,27 @@ class TestCalibrate:
         bar = run_file("bar.json", {"matmul:square": 1e-4}, tilecheck={"runs": [taken]})
         bar.replace(stored / "0001_bar.json")
         assert main(["calibrate", "--runs", "0", "--out", "kept", "--alarms"]) == 2
-        assert "all 1 runs went into 0001_bar.json" in capsys.readouterr().err
+        assert (
+            "no run tells of false alarms of 0001_bar.json: all of them went into it"
+            in capsys.readouterr().err
+        )
+
+    def test_verdicts_that_are_kept_tell_of_themselves_without_a_run(
+        self, project: Path, machine: list[float], run_file: RunFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for gpu in ("nvidia-h200", "nvidia-b200"):
+            (project / "baselines" / gpu).mkdir(parents=True)
+            run_file("bar.json", ROWS).replace(project / "baselines" / gpu / "0001_bar.json")
+        machine += [1.0]
+        assert main(["calibrate", "--runs", "1", "--alarms"]) == 0
+        told = capsys.readouterr().out
+        asked = ["calibrate", "--runs", "0", "--alarms", "--out", "none"]
+        assert main(asked) == 0
+        assert capsys.readouterr() == (told, "")
+        assert not (project / "none").exists()
+        kept = project / "baselines" / "nvidia-h200" / "alarms.jsonl"
+        (project / "baselines" / "nvidia-b200" / "alarms.jsonl").write_text(kept.read_text())
+        assert main(asked) == 2  # of which GPU is it to tell?
 
     def test_a_run_is_a_process_of_pytest_that_wants_a_gpu(self, project: Path) -> None:
         if pytest.importorskip("torch").cuda.is_available():

@@ -153,12 +153,13 @@ LOADED = ("-p", "pytest_benchmark.plugin")
 class FakeGpu:
     """A GPU that takes the times that it is told to: `factor` by row, of 100 us; `vendor`, of 90 us.
 
-    again: factors of a row's next measurements, where they differ.
+    again: factors of a row's next measurements, where they differ.  vendors: names.
     """
 
     factor: dict[str, float] = field(default_factory=dict)
     again: dict[str, list[float]] = field(default_factory=dict)
     vendor: float = 1.0
+    vendors: tuple[str, ...] = ("cublas",)
     method: str = "events"
     clock: float = 1980.0
     throttled: tuple[str, ...] = ()
@@ -177,7 +178,7 @@ class FakeGpu:
         factor = later.pop(0) if later and self.timed.count(id) > 1 else self.factor.get(id, 1.0)
         return bench.Timed(
             self._samples(100e-6 * factor),
-            {"cublas": self._samples(90e-6 * self.vendor)},
+            {name: self._samples(90e-6 * self.vendor) for name in self.vendors},
             rates=bench.Rates(600.0, 2000.0, 0.61),
         )
 
@@ -622,6 +623,17 @@ class TestVerdicts:
         edit(baseline, lambda c: c["benchmarks"][0]["extra_info"].update(noise=0.001))
         compared(project).stdout.no_fnmatch_line("*would pass a slowdown*")
 
+    @pytest.mark.parametrize("vendors", [("eager",), ()])
+    def test_a_vendor_that_is_gone_is_told_of(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, vendors: tuple[str, ...]
+    ) -> None:
+        line = "3 latency rows without cublas, whose ratio the baseline knows*"
+        compared(project).stdout.no_fnmatch_line(line)
+        gpu.vendors = vendors
+        result = compared(project)
+        result.assert_outcomes(passed=3, deselected=2)
+        result.stdout.fnmatch_lines(line)
+
     def test_an_impossible_time_is_an_error(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
     ) -> None:
@@ -812,6 +824,29 @@ class TestFiles:
         gpu.factor = {ONE: 1.02, TAIL: 1.05}
         compared(project).assert_outcomes(passed=3, deselected=2)
 
+    @pytest.mark.parametrize(
+        ("now", "kept"),
+        [
+            ({}, {"noise", "ratio_noise", "vendor_noise", "steadiest"}),
+            ({"vendors": ("eager",)}, {"noise"}),
+            ({"vendors": ()}, {"noise"}),
+            ({"method": "graph64"}, set()),
+        ],
+        ids=["same", "another-vendor", "no-vendor", "another-method"],
+    )
+    def test_a_run_that_is_saved_keeps_the_noise_of_what_it_timed(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu, now: dict[str, Any], kept: set[str]
+    ) -> None:
+        for name, value in now.items():
+            setattr(gpu, name, value)
+        compared(project, "--benchmark-save=second")
+        old, new = (read_run(path).rows[ONE] for path in (baseline, baseline.with_name("0002_second.json")))
+        for name in ("noise", "ratio_noise", "vendor_noise", "steadiest"):
+            assert getattr(new, name) == (
+                getattr(old, name) if name in kept else "" if name == "steadiest" else None
+            )
+        compared(project).assert_outcomes(passed=3, deselected=2)
+
     def test_two_runs_one_after_the_other_are_alike(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
     ) -> None:
@@ -919,8 +954,12 @@ class TestFiles:
         (project.path / ".scratch").mkdir()
         (project.path / ".scratch" / "attempt.py").touch()
         assert not taken("b.json").dirty
-        (project.path / "my_kernels.py").write_text(SPECS + "\n")
+        schedules = project.mkdir("other_kernels") / "schedules.json"  # what tilecheck tune writes
+        schedules.write_text("{}")
         assert taken("c.json").dirty
+        schedules.unlink()
+        (project.path / "my_kernels.py").write_text(SPECS + "\n")
+        assert taken("d.json").dirty
 
 
 class TestRefusals:

@@ -187,6 +187,19 @@ def test_nothing_to_launch_is_an_error() -> None:
         Stopwatch(FakeDevice()).time_in_turn({"a": []})
 
 
+def test_what_takes_no_time_is_an_error_that_names_it() -> None:
+    """A device takes the events' own time off, and what is left is 0 where nothing was launched."""
+    both = {"ours": launches("ours", 80e-6), "a view": launches("a view", 0.0)}
+    with pytest.raises(TimingError, match=r"^a view: takes no time on the GPU: is nothing launched\?$"):
+        Stopwatch(FakeDevice()).time_in_turn(both, "events")
+
+
+def test_a_sample_of_no_time_among_others_is_one_sample() -> None:
+    device = FakeDevice(noise=lambda number: float(number % 7 > 0))
+    samples = Stopwatch(device).time_in_turn({"a": launches("a", 80e-6)})["a"]
+    assert samples.median == pytest.approx(80e-6)
+
+
 def test_quartiles_are_those_of_the_samples() -> None:
     samples = timing.Samples((4.0, 1.0, 3.0, 2.0, 5.0), "events", 1980.0)
     assert (samples.q1, samples.median, samples.q3) == (2.0, 3.0, 4.0)

@@ -1,14 +1,19 @@
 """A vendor that computes something else is found, on the CPU."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tilelang.language as T
+import torch
 
+from kernels import SPECS
 from tilecheck.arches import arch
 from tilecheck.device import Simulator
+from tilecheck.latency.contenders import tensor_sets, vendors
 from tilecheck.latency.vendors import VendorMismatch, check_vendors
+from tilecheck.program import build_program
 from tilecheck.spec import Case, KernelSpec
 
 
@@ -51,3 +56,32 @@ def test_wrong_vendors_are_told(vendor: Callable[..., Any], said: str) -> None:
 
 def test_no_vendor_is_no_fault() -> None:
     assert check() == {}
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_what_torch_compiles_for_a_row_is_for_its_shapes_alone(
+    spec: KernelSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it depends on the rows before: code for any shape is slower, and after eight there is none."""
+    taken: list[list[Any]] = []
+    real: Any = torch.compile
+
+    def compiled(function: Any, **options: Any) -> Any:
+        def as_it_is(graph: Any, inputs: list[Any]) -> Any:
+            taken.append(inputs)
+            return graph.forward
+
+        return real(function, backend=as_it_is, **options)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    cases = sorted(spec.cases, key=lambda case: math.prod(case.dims.values()))
+    small = list({tuple(case.dims.values()): case for case in reversed(cases[:40])}.values())[:10]
+    counts = []
+    for case in [*small, small[0]]:
+        program = build_program(spec, case, arch("sm_90a"))
+        sets = tensor_sets(program, 0, torch.device("cpu"), l2=0)
+        before = len(taken)
+        called = vendors(program, sets)
+        counts.append((len(taken) - before) / max(1, sum("compile" in name for name in called)))
+    assert all(isinstance(given, torch.Tensor) for inputs in taken for given in inputs)
+    assert set(counts) == {1 if any("compile" in name for name in spec.vendor) else 0}

@@ -16,6 +16,7 @@ from tilecheck.plugin.rows import KernelCase
 from tilecheck.plugin.selection import selection
 from tilecheck.plugin.timing.mode import latency_run
 from tilecheck.plugin.timing.stopwatch import bench_in_use, failed_tests
+from tilecheck.tuning.winners import FILE
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -51,8 +52,8 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 def commit_of(config: pytest.Config) -> dict[str, Any]:
     """The commit of the root folder, its time, and whether sources differ from it; empty without git.
 
-    What is stored in baselines is no source, and nor are new files that are no Python, or lie in a folder
-    that nothing is imported from, as its name begins with a dot.
+    What is stored in baselines is no source, and nor are new files that are neither Python nor tuned
+    schedules, or lie in a folder that nothing is imported from, as its name begins with a dot.
     """
 
     try:
@@ -68,6 +69,7 @@ def commit_of(config: pytest.Config) -> dict[str, Any]:
 
 
 def _is_source(line: str) -> bool:
-    """Whether git's line on a new file is on one that could be run."""
+    """Whether git's line on a new file is on one that could be run, or that says what is run."""
     path = PurePosixPath(line.removeprefix("??").strip().strip('"'))
-    return path.suffix == ".py" and not any(part.startswith(".") for part in path.parent.parts)
+    read = path.suffix == ".py" or path.name == FILE
+    return read and not any(part.startswith(".") for part in path.parent.parts)

@@ -52,7 +52,8 @@ class LatencyRecord:
     roofline: share of the roof.  peak_flops, peak_bytes: the roof, a second.  None: unknown.
     verdict: a value of `gate.Verdict`, "new" for a row without a stored time, "" without a comparison.
     old: the baseline's median.  change: of the time.  band, smallest: see `gate.Judgement`.
-    words: of the verdict.  toolchain: what differs from the baseline's.
+    words: of the verdict.  toolchain: what differs from the baseline's.  gone: the vendor that the noise of
+    the baseline's ratio is of, where it was not timed now.
     """
 
     row: str
@@ -64,6 +65,7 @@ class LatencyRecord:
     change: float | None = None
     words: str = ""
     toolchain: str = ""
+    gone: str = ""
     q1: float | None = None
     q3: float | None = None
     samples: int = 0
@@ -146,6 +148,7 @@ class RowStopwatch:
         medians = {name: samples.median for name, samples in timed.vendors.items()}
         vendor = fastest(medians, medians)
         roof = timed.rates.roof if timed.rates else None
+        measured = stored.bar.measured if stored else None
         return LatencyRecord(
             row=row.id,
             median=timed.ours.median,
@@ -156,6 +159,7 @@ class RowStopwatch:
             change=judgement.change if judgement else None,
             words=str(judgement) if judgement else "",
             toolchain=toolchain_changes(stored.toolchain, self._toolchain) if stored else "",
+            gone=measured if measured and measured not in timed.vendors else "",
             q1=timed.ours.q1,
             q3=timed.ours.q3,
             samples=len(timed.ours.seconds),
@@ -195,12 +199,7 @@ class RowStopwatch:
             "schedule": timed.schedule,
             "source_hash": timed.source_hash,
             "toolchain": self._toolchain,
-            # What is known of this row's noise goes on, should this run be stored by --benchmark-save.
-            "noise": stored.noise if stored else None,
-            "ratio_noise": stored.ratio_noise if stored else None,
-            "vendor_noise": stored.vendor_noise if stored else None,
-            "machine_noise": stored.machine_noise if stored else 0.0,
-            "steadiest": stored.steadiest if stored else "",
+            **_known_noise(timed, stored),
             "verdict": record.verdict,
         }
 
@@ -246,6 +245,21 @@ def measurement(timed: bench.Timed, toolchain: dict[str, str]) -> Measurement:
         vendors={name: samples.median for name, samples in timed.vendors.items()},
         libraries=libraries_of(toolchain),
     )
+
+
+def _known_noise(timed: bench.Timed, stored: StoredRow | None) -> dict[str, Any]:
+    """What is known of a row's noise goes on, should this run be stored by --benchmark-save, as far as it is
+    of what was timed now: the same method, and the same vendor.
+    """
+    time = stored if stored and stored.method == timed.ours.method else None
+    ratio = time if time and time.bar.measured in timed.vendors else None
+    return {
+        "noise": time.noise if time else None,
+        "machine_noise": time.machine_noise if time else 0.0,
+        "ratio_noise": ratio.ratio_noise if ratio else None,
+        "vendor_noise": ratio.vendor_noise if ratio else None,
+        "steadiest": ratio.steadiest if ratio else "",
+    }
 
 
 def _replace(properties: list[tuple[str, Any]], name: str, value: str) -> None:

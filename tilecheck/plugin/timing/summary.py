@@ -63,6 +63,9 @@ def findings(found: Iterable[LatencyRecord]) -> Iterator[str]:
         yield f"toolchain changed: {change}"
     for verdict in (Verdict.SLOWER, Verdict.INCONCLUSIVE, Verdict.FASTER):
         yield from (f"{r.row}: {r.words}" for r in found if r.verdict == verdict.value)
+    for vendor in dict.fromkeys(record.gone for record in found if record.gone):
+        rows = _rows(sum(record.gone == vendor for record in found))
+        yield f"{rows} without {vendor}, whose ratio the baseline knows: a slowdown has to be larger to show"
     if coarse := [r for r in found if (r.smallest or 0.0) > COARSE]:
         worst = max(coarse, key=lambda r: r.smallest or 0.0)
         yield (
