@@ -86,6 +86,7 @@ class StoredRow:
             vendor=self.steadiest,
             vendors=self.vendors,
             libraries=libraries_of(self.toolchain),
+            driver=self.toolchain.get("driver", ""),
         )
 
     @property
@@ -101,6 +102,7 @@ class StoredRow:
             throttled=self.throttled,
             vendors=self.vendors,
             libraries=libraries_of(self.toolchain),
+            driver=self.toolchain.get("driver", ""),
         )
 
 

@@ -10,7 +10,8 @@ kernel, in processes of their own, as the spread within a run does not know of t
 Machines of one model differ: of four H200, two took up to 2 % longer for whatever the tensor cores bound, the
 vendor's kernels included, and the ratio to these moved by 0.2 to 1 %. So the ratio is what has to leave its
 band, and the time has to move the same way. Where the vendor's time left its own band the machine is not the
-baseline's, and where the noise was never measured nothing is known: then both have to leave their bands.
+baseline's, another driver may move some kernels and not others, and without measured noise nothing is known:
+then both have to leave their bands.
 """
 
 import math
@@ -51,7 +52,7 @@ class Measurement:
     median, q1, q3: of the samples, in seconds.  samples: how many.  method: how they were taken.
     clock_mhz: their median clock; 0: unknown.  throttled: why the driver lowered it.
     vendors: medians of the vendor's implementations in the same run, in seconds, by name.
-    libraries: versions of what the vendors' times depend on.
+    libraries: versions of what the vendors' times depend on.  driver: its version.
     """
 
     median: float
@@ -63,6 +64,7 @@ class Measurement:
     throttled: tuple[str, ...] = ()
     vendors: Mapping[str, float] = field(default_factory=dict)
     libraries: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
 
     @property
     def uncertainty(self) -> float:
@@ -90,6 +92,7 @@ class Bar:
     vendor: str = ""
     vendors: Mapping[str, float] = field(default_factory=dict)
     libraries: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
 
     @property
     def measured(self) -> str | None:
@@ -204,6 +207,8 @@ def judge(new: Measurement, bar: Bar, policy: Policy = POLICY) -> Judgement:
     """The verdict on one measurement."""
     if bar.measured not in new.vendors:  # what is known of the ratio to it says nothing of the one to another
         bar = replace(bar, vendor="", ratio_noise=None, vendor_noise=None)
+    if new.driver != bar.driver:
+        bar = replace(bar, vendor_noise=None)
     ratio = _ratio(new, bar, policy)
     band, change = policy.band(between_machines(bar.noise, bar)), new.median / bar.median - 1
     smallest = policy.smallest_of(bar if ratio else replace(bar, vendors={}))

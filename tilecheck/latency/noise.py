@@ -44,7 +44,7 @@ def machine_noise(noises: Sequence[Noise]) -> float:
     A row's own noise, of a few runs, may be far below what the next machine shows.
     """
     times = sorted(noise.time for noise in noises)
-    return times[(len(times) - 1) * 9 // 10]
+    return times[math.ceil(len(times) * 9 / 10) - 1]
 
 
 def noise_between(values: Sequence[float]) -> float:

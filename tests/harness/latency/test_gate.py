@@ -141,6 +141,13 @@ class TestVerdict:
             assert found.verdict is verdict
             assert words in found.reason
 
+    def test_under_another_driver_both_have_to_leave_their_bands(self) -> None:
+        known = replace(BAR, noise=0.002, ratio_noise=0.001, vendor_noise=0.006, driver="580.65")
+        faster_vendor = replace(took(1.0005, vendor=0.984), driver="580.65")
+        assert judge(faster_vendor, known).verdict is Verdict.SLOWER  # which under one driver no vendor is
+        assert judge(replace(faster_vendor, driver="590.10"), known).verdict is Verdict.SAME
+        assert judge(replace(took(1.05), driver="590.10"), known).verdict is Verdict.SLOWER
+
     @pytest.mark.parametrize("unknown", ["noise", "ratio_noise", "vendor_noise"])
     def test_where_noise_was_never_measured_both_have_to_leave_their_bands(self, unknown: str) -> None:
         known = replace(BAR, noise=0.009, ratio_noise=0.001, vendor_noise=0.009)

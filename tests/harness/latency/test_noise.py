@@ -39,4 +39,5 @@ def test_without_a_vendor_in_all_runs_there_is_the_time(vendors: list[dict[str, 
 
 def test_machines_differ_by_what_nine_of_ten_rows_stay_below() -> None:
     assert machine_noise([Noise(0.001)]) == 0.001
+    assert machine_noise([Noise(0.001), Noise(0.003), Noise(0.002)]) == 0.003
     assert machine_noise([Noise(n / 1000) for n in (9, 1, 8, 2, 7, 3, 6, 4, 5, 50)]) == 0.009

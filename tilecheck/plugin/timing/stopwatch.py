@@ -244,6 +244,7 @@ def measurement(timed: bench.Timed, toolchain: dict[str, str]) -> Measurement:
         throttled=ours.throttled,
         vendors={name: samples.median for name, samples in timed.vendors.items()},
         libraries=libraries_of(toolchain),
+        driver=toolchain.get("driver", ""),
     )
 
 
