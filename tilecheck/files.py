@@ -1,4 +1,4 @@
-"""Files that are never seen half written."""
+"""Files that are never seen half written, and how messages name them."""
 
 import os
 import secrets
@@ -20,6 +20,12 @@ def create(path: Path, text: str) -> None:
     """Writes a new file, whole or not at all; FileExistsError where there is one."""
     with _beside(path, text) as made:
         os.link(made, path)  # unlike a rename, this fails where there is a file
+
+
+def shown(path: Path) -> str:
+    """A path as messages show it: relative to where the command was given, if it lies below."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
 
 
 @contextmanager

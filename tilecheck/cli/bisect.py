@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import DEFAULT_ARCH, add_root, arch_named, project_of
-from tilecheck.latency.baselines import shown
+from tilecheck.files import shown
 
 if TYPE_CHECKING:
     from tilecheck.bisecting.candidates import Candidate

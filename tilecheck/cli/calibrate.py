@@ -52,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilecheck.latency.baselines import BaselineError, shown
+    from tilecheck.files import shown
+    from tilecheck.latency.baselines import BaselineError
     from tilecheck.latency.calibration import kept_runs, partial, repeat, spreads, table
     from tilecheck.plugin.tables import aligned
 

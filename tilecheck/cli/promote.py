@@ -35,13 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilecheck.files import shown
     from tilecheck.latency.baselines import (
         BaselineError,
         choose,
         model_folder,
         numbered,
         read_run,
-        shown,
         write_next,
     )
     from tilecheck.latency.promotion import merge, moved, objections

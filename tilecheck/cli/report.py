@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilecheck.files import shown
     from tilecheck.nightly.trendfile import read_history, write_trend
     from tilecheck.report import folder
     from tilecheck.report.merging import merge
@@ -50,11 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
             folder.prepare(out)
             folder.write(found, out)
             line = headline(found)
-            note(f"{folder.show(out / folder.PAGE)}: {line.words}")
+            note(f"{shown(out / folder.PAGE)}: {line.words}")
             code, project = (0 if line.state in ("passed", "skipped") else 1), found.project
         if pasts is not None:
             words = write_trend(pasts, out, project)
-            note(f"{folder.show(out / folder.TREND)}: {words}")
+            note(f"{shown(out / folder.TREND)}: {words}")
     except ValueError as error:
         raise BadInput(str(error)) from error
     return code

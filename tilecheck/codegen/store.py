@@ -10,7 +10,6 @@ be read whole is never written to: what it holds may be the only copy.
 
 import dataclasses
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from tilecheck.codegen.facts import Facts
-from tilecheck.files import replace
+from tilecheck.files import replace, shown
 
 SCHEMA = 1
 """Number of the form of the files; another one is refused."""
@@ -77,7 +76,7 @@ def read(path: Path, arch: str) -> Stored | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StoreError(f"{_shown(path)}: {error.strerror or error}") from error
+        raise StoreError(f"{shown(path)}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise _unusable(path, f"byte {error.start} is no UTF-8") from error
     return parse(text, path, arch)
@@ -120,11 +119,11 @@ def update(
             kept = {} if old is None or whole else {k: f for k, f in old.facts.items() if k not in drop}
             if old is not None and kept.keys() - facts.keys() and old.toolchain != dict(toolchain):
                 raise StoreError(
-                    f"{_shown(path)}: other rows are from another toolchain; record all of {arch} together"
+                    f"{shown(path)}: other rows are from another toolchain; record all of {arch} together"
                 )
             replace(path, dump(Stored(arch, toolchain, {**kept, **facts})))
     except OSError as error:
-        raise StoreError(f"{_shown(path)}: not written: {error.strerror or error}") from error
+        raise StoreError(f"{shown(path)}: not written: {error.strerror or error}") from error
 
 
 def dump(stored: Stored) -> str:
@@ -249,15 +248,9 @@ def _brief(value: Any) -> str:
 
 
 def _unusable(path: Path, what: str) -> StoreError:
-    shown = _shown(path)
+    name = shown(path)
     return StoreError(
-        f"{shown}: {what}; nothing was written to it: mend it, take it back with "
-        f"`git checkout -- {shown}`, or remove it and record its rows anew",
+        f"{name}: {what}; nothing was written to it: mend it, take it back with "
+        f"`git checkout -- {name}`, or remove it and record its rows anew",
         what,
     )
-
-
-def _shown(path: Path) -> str:
-    """Relative to where the command was given, if it lies below."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative

@@ -15,8 +15,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from tilecheck.files import replace
-from tilecheck.latency.baselines import BaselineError, Run, StoredRow, shown, toolchain_changes
+from tilecheck.files import replace, shown
+from tilecheck.latency.baselines import BaselineError, Run, StoredRow, toolchain_changes
 from tilecheck.latency.gate import Verdict, judge
 
 FILE = "alarms.jsonl"

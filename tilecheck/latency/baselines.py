@@ -9,7 +9,6 @@ A file that cannot be read whole is an error, never passed over: the one before 
 
 import hashlib
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tilecheck.files import create
+from tilecheck.files import create, shown
 from tilecheck.latency.gate import Bar, Measurement
 
 LIBRARIES = ("torch", "cuda", "cudnn")
@@ -265,12 +264,6 @@ def run_of(content: Any, path: Path) -> Run:
         return _run(path, content)
     except _WrongError as wrong:
         raise _unusable(path, str(wrong)) from None
-
-
-def shown(path: Path) -> str:
-    """A path as messages show it: relative to where the command was given, if it lies below."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative
 
 
 class _WrongError(ValueError):

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, shown, toolchain_changes
+from tilecheck.files import shown
+from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, toolchain_changes
 from tilecheck.latency.gate import POLICY, Bar, Policy, between_machines, seconds
 from tilecheck.latency.noise import Noise, machine_noise, noise_of
 

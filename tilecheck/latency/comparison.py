@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilecheck.latency.baselines import BaselineError, Run, missing, orphaned, shown, toolchain_changes
+from tilecheck.files import shown
+from tilecheck.latency.baselines import BaselineError, Run, missing, orphaned, toolchain_changes
 from tilecheck.latency.gate import POLICY, Judgement, Policy, Verdict, judge
 
 

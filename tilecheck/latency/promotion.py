@@ -10,16 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilecheck.latency.baselines import (
-    NOISIEST,
-    Run,
-    StoredRow,
-    missing,
-    orphaned,
-    run_of,
-    shown,
-    toolchain_changes,
-)
+from tilecheck.files import shown
+from tilecheck.latency.baselines import NOISIEST, Run, StoredRow, missing, orphaned, run_of, toolchain_changes
 from tilecheck.latency.gate import fastest, seconds, spoiling
 from tilecheck.latency.noise import Noise, machine_noise, noise_of
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from tilecheck.codegen.collection import Collection, parse
-from tilecheck.files import replace
-from tilecheck.latency.baselines import model_folder, shown
+from tilecheck.files import replace, shown
+from tilecheck.latency.baselines import model_folder
 from tilecheck.nightly.night import Night, from_json
 
 _NIGHTS = "nights.jsonl"

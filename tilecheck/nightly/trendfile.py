@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from tilecheck.files import shown
 from tilecheck.nightly.history import Past, all_models
 from tilecheck.nightly.trendpage import trend_page
-from tilecheck.report.folder import PAGE, TREND, ReportError, link_trend, replace, require_ours, show
+from tilecheck.report.folder import PAGE, TREND, ReportError, link_trend, replace, require_ours
 
 
 def read_history(folder: Path) -> dict[str, Past]:
@@ -13,7 +14,9 @@ def read_history(folder: Path) -> dict[str, Past]:
     try:
         return all_models(folder)
     except OSError as error:
-        raise ReportError(f"{show(folder)}: {error.strerror or error}; tilecheck nightly keeps it") from error
+        raise ReportError(
+            f"{shown(folder)}: {error.strerror or error}; tilecheck nightly keeps it"
+        ) from error
 
 
 def write_trend(pasts: Mapping[str, Past], folder: Path, project: str = "") -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tilecheck import __version__
+from tilecheck.files import shown
 from tilecheck.plugin.checking import records
 from tilecheck.plugin.code.checking import FACTS, code_records
 from tilecheck.plugin.options import option, spelling
@@ -194,11 +195,11 @@ class Reporter:
         self._journal.close()
         try:
             files.write(assemble(self._journal.events), self._folder)
-            self._said.append(files.show(self._folder / files.PAGE))
+            self._said.append(shown(self._folder / files.PAGE))
         except files.ReportError as error:
             self._said.append(str(error))
         except Exception as error:  # the tests' results must not be lost for the sake of a plot
-            self._said.append(f"{files.show(self._folder / files.PAGE)} was not written: {error!r}")
+            self._said.append(f"{shown(self._folder / files.PAGE)} was not written: {error!r}")
         if self._watcher is not None:
             self._watcher.dismiss()
 

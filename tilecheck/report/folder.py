@@ -1,10 +1,10 @@
 """The files of a report, in a folder of their own; nobody ever sees half of one."""
 
 import json
-import os
 from pathlib import Path
 
 from tilecheck import files
+from tilecheck.files import shown
 from tilecheck.report.assembly import assemble
 from tilecheck.report.codec import WrongForm, from_plain, to_json
 from tilecheck.report.journal import FILE as JOURNAL
@@ -44,12 +44,12 @@ def prepare(folder: Path) -> None:
 
     Raises ReportError where it cannot be written to, or holds something else.
     """
-    shown = show(folder)
+    where = shown(folder)
     if folder.exists() and not folder.is_dir():
-        raise ReportError(f"{shown} is a file; a report is a folder")
+        raise ReportError(f"{where} is a file; a report is a folder")
     try:
         if next(folder.glob("*.py"), None) is not None:
-            raise ReportError(f"{shown} holds Python files; give a folder of its own to a report")
+            raise ReportError(f"{where} holds Python files; give a folder of its own to a report")
         for name in (PAGE, TREND):
             require_ours(folder / name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def prepare(folder: Path) -> None:
             (folder / name).unlink(missing_ok=True)
         (folder / JOURNAL).touch()
     except OSError as error:
-        raise ReportError(f"{shown}: {error.strerror or error}") from error
+        raise ReportError(f"{where}: {error.strerror or error}") from error
 
 
 def write(report: Report, folder: Path) -> None:
@@ -85,7 +85,7 @@ def link_trend(folder: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ReportError(f"{show(page)}: {error.strerror or error}") from error
+        raise ReportError(f"{shown(page)}: {error.strerror or error}") from error
     linked = with_link(text, TREND, "Trend")
     if linked != text:
         replace(page, linked)
@@ -95,7 +95,7 @@ def require_ours(page: Path) -> None:
     """Raises ReportError where there is such a file that we did not write."""
     if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
         raise ReportError(
-            f"{page.name} in {show(page.parent)} is no report of tilecheck's; name another folder"
+            f"{page.name} in {shown(page.parent)} is no report of tilecheck's; name another folder"
         )
 
 
@@ -110,18 +110,18 @@ def read(path: Path) -> Report:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ReportError(f"{show(file)}: {error.strerror or error}; pytest --report writes it") from error
+        raise ReportError(f"{shown(file)}: {error.strerror or error}; pytest --report writes it") from error
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{show(file)} is no JSON: {error}") from error
+        raise ReportError(f"{shown(file)} is no JSON: {error}") from error
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise ReportError(
-            f"{show(file)} has schema {schema!r}, and this tilecheck reads {SCHEMA}: write it anew"
+            f"{shown(file)} has schema {schema!r}, and this tilecheck reads {SCHEMA}: write it anew"
         )
     try:
         return from_plain(Report, content, "the whole")
     except WrongForm as error:
-        raise ReportError(f"{show(file)} is no report: {error}") from error
+        raise ReportError(f"{shown(file)} is no report: {error}") from error
 
 
 def read_journal(folder: Path, died: float = 0.0) -> Report:
@@ -129,7 +129,7 @@ def read_journal(folder: Path, died: float = 0.0) -> Report:
     try:
         return assemble([*read_events(folder), {"event": "death", "at": died}])
     except (OSError, WrongForm) as error:
-        raise ReportError(f"{show(folder / JOURNAL)}: {error}") from error
+        raise ReportError(f"{shown(folder / JOURNAL)}: {error}") from error
 
 
 def replace(path: Path, text: str) -> None:
@@ -137,10 +137,4 @@ def replace(path: Path, text: str) -> None:
     try:
         files.replace(path, text)
     except OSError as error:
-        raise ReportError(f"{show(path)} was not written: {error.strerror or error}") from error
-
-
-def show(path: Path) -> str:
-    """A path as messages show it: relative to where the command was given, if it lies below."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative
+        raise ReportError(f"{shown(path)} was not written: {error.strerror or error}") from error

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tilecheck.files import shown
 from tilecheck.latency import bench
 from tilecheck.latency.baselines import (
     BaselineError,
@@ -22,7 +23,6 @@ from tilecheck.latency.baselines import (
     model_folder,
     numbered,
     read_run,
-    shown,
     stored_models,
 )
 from tilecheck.latency.gate import Mode

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tilecheck.latency.baselines import orphaned, shown
+from tilecheck.files import shown
+from tilecheck.latency.baselines import orphaned
 from tilecheck.plugin.limits import lacking
 from tilecheck.plugin.lost import lost
 from tilecheck.plugin.parametrization import latency_cases

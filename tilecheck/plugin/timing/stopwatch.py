@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tilecheck.files import shown
 from tilecheck.latency import bench
-from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned, shown, toolchain_changes
+from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned, toolchain_changes
 from tilecheck.latency.gate import Judgement, Measurement, Verdict, fastest, judge, seconds, settle
 from tilecheck.plugin.checking import Checker
 from tilecheck.plugin.repeat import test_command

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tilecheck.latency.baselines import shown
+from tilecheck.files import shown
 from tilecheck.latency.gate import Verdict, seconds
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active
