@@ -165,7 +165,7 @@ def shared_memory(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapp
         return max(s.stages, 1) * across * s.block_k * size, _alignment(row, bulk, wgmma)
 
     tiles = [tile(s.block_m, not trans_a, bulk_a), tile(s.block_n, trans_b, bulk_b)]
-    if s.blocks and not _turned(s, case):
+    if stores_in_bulk(case, s):
         tiles.append((s.block_m * s.block_n // 2 * size, KIB))
     end = 0
     for taken, aligned in sorted(tiles, key=lambda tile: tile[0], reverse=True):
@@ -241,7 +241,7 @@ def _warp_grids(s: Schedule, case: Case, wgmma: bool) -> list[tuple[int, int]]:
 
 def program(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stages, threads, swizzle, blocks):
     if blocks:
-        walk = TileWalk(_ceildiv(M, block_m), _ceildiv(N, block_n), swizzle, blocks)
+        walk = TileWalk(M, N, block_m, block_n, swizzle, blocks)
         if dtype == "float32":
             return persistent_tf32(M, N, K, block_m, block_n, block_k, stages, threads, walk)
         return persistent(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stages, threads, walk)
@@ -376,15 +376,15 @@ def persistent_tf32(M, N, K, block_m, block_n, block_k, stages, threads, walk):
 
 
 class TileWalk:
-    """Which tiles a block that stays takes, of `rows` x `columns` of them.
+    """Which tiles a block that stays takes.
 
     Tiles are numbered column by column through panels of `swizzle` rows, 0 for row by row. On each turn the
     `blocks` take as many tiles in a row: they share tiles of A and B in L2, as the swizzle of `program` does.
     """
 
-    def __init__(self, rows: int, columns: int, swizzle: int, blocks: int) -> None:
-        self.blocks = min(blocks, rows * columns)
-        self._rows, self._columns, self._height = rows, columns, swizzle or 1
+    def __init__(self, M: int, N: int, block_m: int, block_n: int, swizzle: int, blocks: int) -> None:
+        self._rows, self._columns, self._height = _ceildiv(M, block_m), _ceildiv(N, block_n), swizzle or 1
+        self.blocks = min(blocks, self._rows * self._columns)
 
     def turns(self, block):
         """How many tiles the block takes."""
@@ -490,7 +490,7 @@ def landmarks(
     yield from product_landmarks(case, arch, schedule, pass_configs)
     # No thread loads tiles, if rows start where cp.async can read.
     loads = 0 if row_unit(case) >= 4 else row_unit(case)
-    yield from global_accesses(loads, stored_at_once(case, schedule))
+    yield from global_accesses(loads, 0 if stores_in_bulk(case, schedule) else pair_bytes(case, schedule))
 
 
 def product_landmarks(
@@ -510,7 +510,7 @@ def product_landmarks(
     elif row_unit(case) >= 4:
         yield present("async-copies", f"LDGSTS.{8 * row_unit(case)}", "tiles go through registers")
         yield present("copy-groups", "LDGDEPBAR", "nobody waits for the tiles")
-    if schedule.blocks and not tf32:
+    if stores_in_bulk(case, schedule):
         yield present("bulk-stores", "UTMASTG", "threads that should multiply store the result")
 
 
@@ -519,18 +519,15 @@ def row_unit(case: Case) -> int:
     return math.gcd(16, *(length * dtype_named(case.dtype).bytes for length in _row_lengths(case)))
 
 
-def pair_bytes(case: Case) -> int:
-    """Of C a thread has pairs that lie side by side: how much of one it can move at once."""
-    return math.gcd(2, case.dims["N"]) * dtype_named(case.dtype).bytes
+def pair_bytes(case: Case, schedule: Schedule) -> int:
+    """Of C a thread has pairs that lie side by side, of its transpose none: how much it can move at once."""
+    pair = 1 if _turned(schedule, case) else math.gcd(2, case.dims["N"])
+    return pair * dtype_named(case.dtype).bytes
 
 
-def stored_at_once(case: Case, schedule: Schedule) -> int:
-    """The bytes of C that a thread stores at once: of a pair, of one element where pairs lie across, or none
-    where bulk copies store.
-    """
-    if not schedule.blocks:
-        return pair_bytes(case)
-    return 4 if _turned(schedule, case) else 0
+def stores_in_bulk(case: Case, schedule: Schedule) -> bool:
+    """Whether C goes through shared memory, from where bulk copies store it."""
+    return schedule.blocks > 0 and not _turned(schedule, case)
 
 
 def tiling(case: Case, arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -> Tiling:
