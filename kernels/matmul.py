@@ -243,7 +243,7 @@ def program(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stages,
     if blocks:
         walk = TileWalk(M, N, block_m, block_n, swizzle, blocks)
         if dtype == "float32":
-            return persistent_tf32(M, N, K, block_m, block_n, block_k, stages, threads, walk)
+            return persistent_tf32(M, N, K, dtype, block_m, block_n, block_k, stages, threads, walk)
         return persistent(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stages, threads, walk)
     import tilelang.language as T
 
@@ -282,7 +282,7 @@ def persistent(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stag
 
     a_shape, a_tile = ((K, M), (block_k, block_m)) if trans_a else ((M, K), (block_m, block_k))
     b_shape, b_tile = ((N, K), (block_n, block_k)) if trans_b else ((K, N), (block_k, block_n))
-    half = block_n // 2
+    half, whole_rows = block_n // 2, T.GemmWarpPolicy.FullRow
 
     @T.prim_func
     def matmul(A: T.Tensor(a_shape, dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((M, N), dtype)):
@@ -291,39 +291,29 @@ def persistent(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stag
             B_shared = T.alloc_shared(b_tile, dtype)
             C_shared = T.alloc_shared((block_m, half), dtype)
             C_local = T.alloc_fragment((block_m, block_n), "float32")
-            T.annotate_ws_schedule(warp_roles(threads // 32, stages, (A_shared, B_shared), (C_shared,)))
+            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (C_shared,)))
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
-                by, bx = walk.tile(block, turn)
+                m, n = walk.corner(block, turn)
                 for k in T.serial(T.ceildiv(K, block_k), annotations={T.WSID: "steps"}):
                     # Global to shared memory, up to `stages` steps ahead, over the end of the tile.
                     with T.ws_op("load A"):
-                        T.copy(
-                            A[k * block_k, by * block_m] if trans_a else A[by * block_m, k * block_k],
-                            A_shared,
-                        )
+                        T.copy(A[k * block_k, m] if trans_a else A[m, k * block_k], A_shared)
                     with T.ws_op("load B"):
-                        T.copy(
-                            B[bx * block_n, k * block_k] if trans_b else B[k * block_k, bx * block_n],
-                            B_shared,
-                        )
+                        T.copy(B[n, k * block_k] if trans_b else B[k * block_k, n], B_shared)
                     # Shared memory to tensor cores; each warp has whole rows of the sum.
                     with T.ws_op("multiply"):
-                        T.gemm(
-                            *(A_shared, B_shared, C_local, trans_a, trans_b),
-                            policy=T.GemmWarpPolicy.FullRow,
-                            clear_accum=k == 0,
-                        )
+                        T.gemm(A_shared, B_shared, C_local, trans_a, trans_b, whole_rows, clear_accum=k == 0)
                 for part in T.unroll(2, annotations={T.WSID: "halves"}):
                     # Round once to shared memory, and store, while the next tile is multiplied.
                     with T.ws_op("round"):
                         T.copy(C_local[0, part * half], C_shared)
                     with T.ws_op("store"):
-                        T.copy(C_shared, C[by * block_m, bx * block_n + part * half])
+                        T.copy(C_shared, C[m, n + part * half])
 
     return matmul
 
 
-def persistent_tf32(M, N, K, block_m, block_n, block_k, stages, threads, walk):
+def persistent_tf32(M, N, K, dtype, block_m, block_n, block_k, stages, threads, walk):
     """`persistent` for fp32, as C^T = B^T @ A^T. wgmma takes tf32 out of shared memory only along K, as A
     lies; its left operand may come from registers, in which B is turned. `program` has to multiply through
     mma.sync, at half the rate. C^T is stored from registers: there is no room for it in shared memory.
@@ -333,10 +323,11 @@ def persistent_tf32(M, N, K, block_m, block_n, block_k, stages, threads, walk):
     import tilelang.language as T
     from tilelang.layout import make_full_bank_swizzled_layout
 
+    whole_rows = T.GemmWarpPolicy.FullRow
+    step, tile = ("turn B", "multiply"), ("steps", "store")
+
     @T.prim_func
-    def matmul(
-        A: T.Tensor((M, K), "float32"), B: T.Tensor((K, N), "float32"), C: T.Tensor((M, N), "float32")
-    ):
+    def matmul(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), dtype)):
         with T.Kernel(walk.blocks, threads=threads) as block:
             A_tf32, B_tf32 = T.view(A, dtype=T.tfloat32), T.view(B, dtype=T.tfloat32)
             A_shared = T.alloc_shared((block_m, block_k), T.tfloat32)
@@ -344,33 +335,22 @@ def persistent_tf32(M, N, K, block_m, block_n, block_k, stages, threads, walk):
             B_local = T.alloc_fragment((block_n, block_k), T.tfloat32)
             C_local = T.alloc_fragment((block_n, block_m), "float32")
             T.annotate_layout({B_shared: make_full_bank_swizzled_layout(B_shared)})
-            T.annotate_ws_schedule(
-                warp_roles(
-                    *(threads // 32, stages, (A_shared, B_shared)),
-                    step=("turn B", "multiply"),
-                    tile=("steps", "store"),
-                )
-            )
+            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (), step, tile))
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
-                by, bx = walk.tile(block, turn)
+                m, n = walk.corner(block, turn)
                 for k in T.serial(T.ceildiv(K, block_k), annotations={T.WSID: "steps"}):
                     with T.ws_op("load A"):
-                        T.copy(A_tf32[by * block_m, k * block_k], A_shared)
+                        T.copy(A_tf32[m, k * block_k], A_shared)
                     with T.ws_op("load B"):
-                        T.copy(B_tf32[k * block_k, bx * block_n], B_shared)
+                        T.copy(B_tf32[k * block_k, n], B_shared)
                     with T.ws_op("turn B"):
                         for i, j in T.Parallel(block_n, block_k):
                             B_local[i, j] = B_shared[j, i]
                     with T.ws_op("multiply"):
-                        T.gemm(
-                            *(B_local, A_shared, C_local),
-                            transpose_B=True,
-                            policy=T.GemmWarpPolicy.FullRow,
-                            clear_accum=k == 0,
-                        )
+                        T.gemm(B_local, A_shared, C_local, False, True, whole_rows, clear_accum=k == 0)
                 with T.ws_op("store"):
                     for i, j in T.Parallel(block_m, block_n):
-                        C[by * block_m + i, bx * block_n + j] = C_local[j, i]
+                        C[m + i, n + j] = C_local[j, i]
 
     return matmul
 
@@ -383,15 +363,16 @@ class TileWalk:
     """
 
     def __init__(self, M: int, N: int, block_m: int, block_n: int, swizzle: int, blocks: int) -> None:
-        self._rows, self._columns, self._height = _ceildiv(M, block_m), _ceildiv(N, block_n), swizzle or 1
+        self._block_m, self._block_n, self._height = block_m, block_n, swizzle or 1
+        self._rows, self._columns = _ceildiv(M, block_m), _ceildiv(N, block_n)
         self.blocks = min(blocks, self._rows * self._columns)
 
     def turns(self, block):
         """How many tiles the block takes."""
         return (self._rows * self._columns - block + self.blocks - 1) // self.blocks
 
-    def tile(self, block, turn):
-        """The row and the column of the one that it takes on its `turn`."""
+    def corner(self, block, turn):
+        """The first row and the first column of the tile that it takes on its `turn`."""
         import tilelang.language as T
 
         number = turn * self.blocks + block
@@ -399,13 +380,13 @@ class TileWalk:
         height, above = self._height, panel * self._height
         if self._rows % height:
             height = T.min(height, self._rows - above)  # of the last panel
-        return above + within % height, within // height
+        return (above + within % height) * self._block_m, within // height * self._block_n
 
 
-def warp_roles(warps, stages, operands, results=(), step=("multiply",), tile=("steps", "halves")):
+def warp_roles(threads, stages, operands, results=(), step=("multiply",), tile=("steps", "halves")):
     """Which warps of a block that stays do what, by the names that a program gives its statements.
 
-    One loads the tiles `operands`, up to `stages` steps ahead; `warps` multiply; one stores `results`. Who
+    One loads the tiles `operands`, up to `stages` steps ahead; `threads` multiply; one stores `results`. Who
     writes a tile waits until it is free, who reads it until it is full: the barriers for that are TileLang's.
     step, tile: what those that multiply do in a step over K, and for a tile of C, in this order.
     """
@@ -417,6 +398,7 @@ def warp_roles(warps, stages, operands, results=(), step=("multiply",), tile=("s
     def used(pipeline, *names):
         return [T.WSSync.consumer_wait(pipeline), *names, T.WSSync.consumer_release(pipeline)]
 
+    warps = threads // 32
     roles = [
         T.WSRole("multiply", warps_lo=0, warps_hi=warps, max_nreg=SPECIALIZED_REGISTERS),
         T.WSRole("load", warps_lo=warps, warps_hi=warps + 1, max_nreg=COPYING_REGISTERS),
@@ -687,6 +669,7 @@ CASES = (
     *_rows("grid-tails", FP16, "nn", 200, 328, 200, "3 to 7 trips; tails, as bulk copies cut them"),
     *_rows("grid-whole", BF16, "nt", 384, 384, 80, "1 to 3 trips; more blocks than multiprocessors"),
     *_rows("grid-trips", FP32, "tn", 192, 384, 216, "3 to 9 trips; block_k that only tf32 can have"),
+    *_rows("grid-single", FP32, "nn", 136, 200, 72, "fp32 of which wgmma takes A as it lies; tails"),
     # Model shapes.
     *_rows("llama8b-up", HALF, "nn", 4096, 14336, 4096, "Llama-3-8B, up projection, prefill"),
     *_rows("llama8b-up-nt", BF16, "nt", 4096, 14336, 4096, "the same, weights as torch stores them"),
@@ -715,13 +698,13 @@ LATENCY_CASES = (
 )
 
 GRID = {
-    "blocks": (0, 5),
     "block_m": (16, 48, 64, 128, 256),
     "block_n": (8, 24, 64, 104, 128, 192),
     "block_k": (24, 32, 40, 48, 56, 64, 80),
     "stages": (0, 1, 2, 3, 4),
     "threads": (64, 96, 128, 256, 384, 512),
     "swizzle": (0, 3),
+    "blocks": (0, 5),
     "pass_configs": (
         {},
         {"tl.enable_fast_math": True},
@@ -730,13 +713,13 @@ GRID = {
 }
 
 TUNING = {
-    "blocks": (0, 132),
     "block_m": (16, 32, 64, 128, 192, 256),
     "block_n": (32, 64, 96, 128, 192, 256),
     "block_k": (32, 64, 128, 256),
     "stages": (1, 2, 3, 4, 5, 6),
     "threads": (128, 256, 384),
     "swizzle": (0, 4, 10, 16),
+    "blocks": (0, 132),
 }
 
 SPEC = KernelSpec(
@@ -758,7 +741,7 @@ SPEC = KernelSpec(
     },
     vendor={"cublas": cublas},
     grid=GRID,
-    grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-trips-fp32"),
+    grid_cases=("grid-tails-fp16", "grid-whole-bf16", "grid-trips-fp32", "grid-single-fp32"),
     latency_cases=LATENCY_CASES,
     landmarks=landmarks,
     shared_memory=shared_memory,

@@ -110,9 +110,10 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
     """
     import tilelang.language as T
 
-    half = block_n // 2
-    # Long before it is needed, unless erf needs the registers.
-    before = ("load bias", "steps") if approximate == "tanh" else ("steps", "load bias")
+    half, whole_rows = block_n // 2, T.GemmWarpPolicy.FullRow
+    # The bias comes long before it is needed, unless erf needs the registers.
+    early = ("load bias", "steps") if approximate == "tanh" else ("steps", "load bias")
+    tile = (*early, "gelu", "halves")
 
     @T.prim_func
     def matmul_bias_gelu(
@@ -127,27 +128,18 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
             C_shared = T.alloc_shared((block_m, half), dtype)
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), dtype)
-            T.annotate_ws_schedule(
-                warp_roles(
-                    *(threads // 32, stages, (A_shared, B_shared), (C_shared,)),
-                    tile=(*before, "gelu", "halves"),
-                )
-            )
+            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (C_shared,), tile=tile))
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
-                by, bx = walk.tile(block, turn)
+                m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):
-                    T.copy(bias[bx * block_n], bias_local)
+                    T.copy(bias[n], bias_local)
                 for k in T.serial(T.ceildiv(K, block_k), annotations={T.WSID: "steps"}):
                     with T.ws_op("load A"):
-                        T.copy(A[by * block_m, k * block_k], A_shared)
+                        T.copy(A[m, k * block_k], A_shared)
                     with T.ws_op("load B"):
-                        T.copy(B[k * block_k, bx * block_n], B_shared)
+                        T.copy(B[k * block_k, n], B_shared)
                     with T.ws_op("multiply"):
-                        T.gemm(
-                            *(A_shared, B_shared, C_local),
-                            policy=T.GemmWarpPolicy.FullRow,
-                            clear_accum=k == 0,
-                        )
+                        T.gemm(A_shared, B_shared, C_local, policy=whole_rows, clear_accum=k == 0)
                 with T.ws_op("gelu"):
                     for i, j in T.Parallel(block_m, block_n):
                         C_local[i, j] += bias_local[j]
@@ -156,7 +148,7 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
                     with T.ws_op("round"):
                         T.copy(C_local[0, part * half], C_shared)
                     with T.ws_op("store"):
-                        T.copy(C_shared, C[by * block_m, bx * block_n + part * half])
+                        T.copy(C_shared, C[m, n + part * half])
 
     return matmul_bias_gelu
 
@@ -168,6 +160,9 @@ def persistent_tf32(M, N, K, approximate, dtype, block_m, block_n, block_k, stag
     """
     import tilelang.language as T
     from tilelang.layout import make_full_bank_swizzled_layout
+
+    whole_rows = T.GemmWarpPolicy.FullRow
+    step, tile = ("turn B", "multiply"), ("load bias", "steps", "gelu", "store")
 
     @T.prim_func
     def matmul_bias_gelu(
@@ -184,39 +179,28 @@ def persistent_tf32(M, N, K, approximate, dtype, block_m, block_n, block_k, stag
             C_local = T.alloc_fragment((block_n, block_m), "float32")
             bias_local = T.alloc_fragment((block_n,), dtype)
             T.annotate_layout({B_shared: make_full_bank_swizzled_layout(B_shared)})
-            T.annotate_ws_schedule(
-                warp_roles(
-                    *(threads // 32, stages, (A_shared, B_shared)),
-                    step=("turn B", "multiply"),
-                    tile=("load bias", "steps", "gelu", "store"),
-                )
-            )
+            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (), step, tile))
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
-                by, bx = walk.tile(block, turn)
+                m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):
-                    T.copy(bias[bx * block_n], bias_local)
+                    T.copy(bias[n], bias_local)
                 for k in T.serial(T.ceildiv(K, block_k), annotations={T.WSID: "steps"}):
                     with T.ws_op("load A"):
-                        T.copy(A_tf32[by * block_m, k * block_k], A_shared)
+                        T.copy(A_tf32[m, k * block_k], A_shared)
                     with T.ws_op("load B"):
-                        T.copy(B_tf32[k * block_k, bx * block_n], B_shared)
+                        T.copy(B_tf32[k * block_k, n], B_shared)
                     with T.ws_op("turn B"):
                         for i, j in T.Parallel(block_n, block_k):
                             B_local[i, j] = B_shared[j, i]
                     with T.ws_op("multiply"):
-                        T.gemm(
-                            *(B_local, A_shared, C_local),
-                            transpose_B=True,
-                            policy=T.GemmWarpPolicy.FullRow,
-                            clear_accum=k == 0,
-                        )
+                        T.gemm(B_local, A_shared, C_local, False, True, whole_rows, clear_accum=k == 0)
                 with T.ws_op("gelu"):
                     for i, j in T.Parallel(block_n, block_m):
                         C_local[i, j] += bias_local[i]
                         C_local[i, j] *= normal_cdf(C_local[i, j], approximate)
                 with T.ws_op("store"):
                     for i, j in T.Parallel(block_m, block_n):
-                        C[by * block_m + i, bx * block_n + j] = C_local[j, i]
+                        C[m + i, n + j] = C_local[j, i]
 
     return matmul_bias_gelu
 
@@ -380,13 +364,13 @@ LATENCY_CASES = (
 )
 
 GRID = {
-    "blocks": (0, 3),
     "block_m": (16, 64, 128),
     "block_n": (8, 24, 64, 104, 128, 192),
     "block_k": (32, 48, 64, 80),
     "stages": (0, 1, 2, 3, 4),
     "threads": (64, 96, 128, 256, 384, 512),
     "swizzle": (0, 10),
+    "blocks": (0, 3),
     "pass_configs": ({}, {"tl.enable_fast_math": True}, {"tl.disable_warp_specialized": True}),
 }
 

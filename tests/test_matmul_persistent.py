@@ -95,11 +95,11 @@ def test_order_of_tiles_changes_no_bit(dtype: str, swizzle: int, hopper: Device)
 def test_each_tile_is_taken_once(rows: int, columns: int, swizzle: int, blocks: int) -> None:
     walk = TileWalk(rows * 64, columns * 32, 64, 32, swizzle, blocks)
     taken = [
-        tuple(int(place) for place in walk.tile(block, turn))
+        tuple(int(first) for first in walk.corner(block, turn))
         for block in range(walk.blocks)
         for turn in range(walk.turns(block))
     ]
-    assert sorted(taken) == list(product(range(rows), range(columns)))
+    assert sorted(taken) == list(product(range(0, rows * 64, 64), range(0, columns * 32, 32)))
 
 
 @pytest.mark.correctness
