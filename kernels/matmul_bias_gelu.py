@@ -8,8 +8,8 @@ Contract. A is (M, K), B is (K, N), bias is (N,), C is (M, N). All are contiguou
 bf16, or fp32, which tensor cores read as tf32. Sum, bias and GELU are in fp32, and rounded once, to that
 type.
 
-Tiling. That of `kernels.matmul`, whose schedules and rules these are. Bias and GELU work on the sum where
-it lies, in registers, before the one store: no intermediate goes through memory.
+Tiling. That of `kernels.matmul`, whose schedules, rules and forms these are. Bias and GELU work on the sum
+where it lies, in registers, before the one store: no intermediate goes through memory.
 """
 
 import math
@@ -28,6 +28,7 @@ from kernels.matmul import (
     HALF,
     TUNING,
     Schedule,
+    TileWalk,
     default_schedule,
     eleven_bits,
     legal,
@@ -37,8 +38,10 @@ from kernels.matmul import (
     product_terms,
     row_unit,
     shared_memory,
+    stores_in_bulk,
     tf32_allowed,
     tiling,
+    warp_roles,
 )
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as dtype_named
@@ -46,13 +49,27 @@ from tilecheck.landmarks import Landmark, global_accesses
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 
-def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, swizzle):
+def normal_cdf(x, approximate, fast=False):
+    """P(x) of a float32 in a program. fast: tanh in one instruction, right to 11 bits."""
     import tilelang.language as T
 
-    def normal_cdf(x):
-        if approximate == "tanh":
-            return 0.5 + 0.5 * T.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
-        return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)
+    if approximate == "tanh":
+        u = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+        return 0.5 + 0.5 * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))
+    return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)
+
+
+def takes_fast_tanh(dtype: str, blocks: int) -> bool:
+    """Whether a program asks for it: `persistent`, whose results have 11 bits at most."""
+    return blocks > 0 and dtype != "float32"
+
+
+def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, swizzle, blocks):
+    if blocks:
+        walk = TileWalk(M, N, block_m, block_n, swizzle, blocks)
+        form = persistent_tf32 if dtype == "float32" else persistent
+        return form(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, walk)
+    import tilelang.language as T
 
     @T.prim_func
     def matmul_bias_gelu(
@@ -77,9 +94,113 @@ def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, thre
             T.copy(bias[bx * block_n], bias_local)
             for i, j in T.Parallel(block_m, block_n):
                 C_local[i, j] += bias_local[j]
-                C_local[i, j] *= normal_cdf(C_local[i, j])
+                C_local[i, j] *= normal_cdf(C_local[i, j], approximate)
             # Round once and store.
             T.copy(C_local, C[by * block_m, bx * block_n])
+
+    return matmul_bias_gelu
+
+
+def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, walk):
+    """`program` by blocks that stay, as in `kernels.matmul`. While a tile goes through GELU, tensor cores
+    wait: with tanhf a twelfth of the time, with `tanh.approx` a fortieth.
+
+    Measured on an H200, 4096 x 4096 x 4096 in bf16, tanh form: 177 us, with tanhf 188 us, `program` 213 us,
+    cuBLASLt 179 us.
+    """
+    import tilelang.language as T
+
+    half, whole_rows = block_n // 2, T.GemmWarpPolicy.FullRow
+    # The bias comes long before it is needed, unless erf needs the registers.
+    early = ("load bias", "steps") if approximate == "tanh" else ("steps", "load bias")
+    tile = (*early, "gelu", "halves")
+
+    @T.prim_func
+    def matmul_bias_gelu(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((K, N), dtype),
+        bias: T.Tensor((N,), dtype),
+        C: T.Tensor((M, N), dtype),
+    ):
+        with T.Kernel(walk.blocks, threads=threads) as block:
+            A_shared = T.alloc_shared((block_m, block_k), dtype)
+            B_shared = T.alloc_shared((block_k, block_n), dtype)
+            C_shared = T.alloc_shared((block_m, half), dtype)
+            C_local = T.alloc_fragment((block_m, block_n), "float32")
+            bias_local = T.alloc_fragment((block_n,), dtype)
+            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (C_shared,), tile=tile))
+            for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
+                m, n = walk.corner(block, turn)
+                with T.ws_op("load bias"):
+                    T.copy(bias[n], bias_local)
+                for k in T.serial(T.ceildiv(K, block_k), annotations={T.WSID: "steps"}):
+                    with T.ws_op("load A"):
+                        T.copy(A[m, k * block_k], A_shared)
+                    with T.ws_op("load B"):
+                        T.copy(B[k * block_k, n], B_shared)
+                    with T.ws_op("multiply"):
+                        T.gemm(A_shared, B_shared, C_local, policy=whole_rows, clear_accum=k == 0)
+                with T.ws_op("gelu"):
+                    for i, j in T.Parallel(block_m, block_n):
+                        C_local[i, j] += bias_local[j]
+                        C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast=True)
+                for part in T.unroll(2, annotations={T.WSID: "halves"}):
+                    with T.ws_op("round"):
+                        T.copy(C_local[0, part * half], C_shared)
+                    with T.ws_op("store"):
+                        T.copy(C_shared, C[m, n + part * half])
+
+    return matmul_bias_gelu
+
+
+def persistent_tf32(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, walk):
+    """`persistent` for fp32, as the transpose of C: see `kernels.matmul`.
+
+    Measured on an H200, 4096 x 4096 x 4096, tanh form: 367 us, `program` 669 us, cuBLASLt 449 us.
+    """
+    import tilelang.language as T
+    from tilelang.layout import make_full_bank_swizzled_layout
+
+    whole_rows = T.GemmWarpPolicy.FullRow
+    step, tile = ("turn B", "multiply"), ("load bias", "steps", "gelu", "store")
+
+    @T.prim_func
+    def matmul_bias_gelu(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((K, N), dtype),
+        bias: T.Tensor((N,), dtype),
+        C: T.Tensor((M, N), dtype),
+    ):
+        with T.Kernel(walk.blocks, threads=threads) as block:
+            A_tf32, B_tf32 = T.view(A, dtype=T.tfloat32), T.view(B, dtype=T.tfloat32)
+            A_shared = T.alloc_shared((block_m, block_k), T.tfloat32)
+            B_shared = T.alloc_shared((block_k, block_n), T.tfloat32)
+            B_local = T.alloc_fragment((block_n, block_k), T.tfloat32)
+            C_local = T.alloc_fragment((block_n, block_m), "float32")
+            bias_local = T.alloc_fragment((block_n,), dtype)
+            T.annotate_layout({B_shared: make_full_bank_swizzled_layout(B_shared)})
+            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (), step, tile))
+            for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
+                m, n = walk.corner(block, turn)
+                with T.ws_op("load bias"):
+                    T.copy(bias[n], bias_local)
+                for k in T.serial(T.ceildiv(K, block_k), annotations={T.WSID: "steps"}):
+                    with T.ws_op("load A"):
+                        T.copy(A_tf32[m, k * block_k], A_shared)
+                    with T.ws_op("load B"):
+                        T.copy(B_tf32[k * block_k, n], B_shared)
+                    with T.ws_op("turn B"):
+                        for i, j in T.Parallel(block_n, block_k):
+                            B_local[i, j] = B_shared[j, i]
+                    with T.ws_op("multiply"):
+                        T.gemm(B_local, A_shared, C_local, False, True, whole_rows, clear_accum=k == 0)
+                with T.ws_op("gelu"):
+                    for i, j in T.Parallel(block_n, block_m):
+                        C_local[i, j] += bias_local[i]
+                        C_local[i, j] *= normal_cdf(C_local[i, j], approximate)
+                with T.ws_op("store"):
+                    for i, j in T.Parallel(block_m, block_n):
+                        C[m + i, n + j] = C_local[j, i]
 
     return matmul_bias_gelu
 
@@ -90,6 +211,7 @@ def reference(
     bias: torch.Tensor,
     approximate: str,
     dtype: str,
+    blocks: int,
     pass_configs: Mapping[str, Any],
 ) -> Reference:
     x = A @ B + bias
@@ -104,7 +226,8 @@ def reference(
     # erff and tanhf err by up to 2 units in the last place (CUDA C++ Programming Guide, "Mathematical
     # Functions"). With the roundings of their arguments and of the products around them: 3.9 * 2^-24 of x.
     terms.append(Term("GELU in fp32", 4 * 2.0**-24, x.abs()))
-    if approximate == "tanh" and pass_configs.get("tl.enable_fast_math"):
+    fast = takes_fast_tanh(dtype, blocks) or pass_configs.get("tl.enable_fast_math")
+    if approximate == "tanh" and fast:
         # PTX ISA 9.0, tanh.approx.f32: off by up to 2^-11 of itself, which is at most 1 and counts half.
         terms.append(Term("tanh.approx", 0.5 * 2.0**-11, x.abs()))
     return Reference(gelu(x, approximate=approximate), tuple(terms), open=past_range(product[0].magnitude))
@@ -121,7 +244,8 @@ def landmarks(
     """A product, to whose result threads add the bias before they store it."""
     yield from product_landmarks(case, arch, schedule, pass_configs)
     # The bias comes in pairs, as C goes; and tiles come by loads, if rows start where no cp.async can read.
-    yield from global_accesses(loads=min(row_unit(case), pair_bytes(case)), stores=pair_bytes(case))
+    pair = pair_bytes(case, schedule)
+    yield from global_accesses(min(row_unit(case), pair), 0 if stores_in_bulk(case, schedule) else pair)
 
 
 def eager(A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor, approximate: str) -> torch.Tensor:
@@ -241,11 +365,12 @@ LATENCY_CASES = (
 
 GRID = {
     "block_m": (16, 64, 128),
-    "block_n": (8, 24, 64, 104, 192),
+    "block_n": (8, 24, 64, 104, 128, 192),
     "block_k": (32, 48, 64, 80),
     "stages": (0, 1, 2, 3, 4),
     "threads": (64, 96, 128, 256, 384, 512),
     "swizzle": (0, 10),
+    "blocks": (0, 3),
     "pass_configs": ({}, {"tl.enable_fast_math": True}, {"tl.disable_warp_specialized": True}),
 }
 

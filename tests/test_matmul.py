@@ -19,6 +19,12 @@ TRANSPOSED = Case("half-nt", dict(HALF.dims), "float16", {**FLAGS, "trans_b": Tr
 UNALIGNED = Case("odd", {"M": 510, "N": 510, "K": 510}, "float16", FLAGS, "no bulk copies")
 TALL = Case("tall", {"M": 2**20 + 1, "N": 64, "K": 64}, "float16", FLAGS, "too many blocks")
 NO_LOADERS = {"tl.disable_warp_specialized": True}
+HALF_PAIRS = Case(
+    "half-pairs", {"M": 512, "N": 500, "K": 512}, "float16", {**FLAGS, "trans_b": True}, "C odd"
+)
+EMPTY = Case("empty", {"M": 512, "N": 512, "K": 0}, "float16", FLAGS, "no product")
+TF32 = Case("single", dict(HALF.dims), "float32", FLAGS, "tf32")
+TF32_TRANSPOSED = Case("single-nt", dict(HALF.dims), "float32", {**FLAGS, "trans_b": True}, "B transposed")
 
 
 @pytest.mark.correctness
@@ -128,6 +134,34 @@ def test_identity_gives_the_other_operand(id: str, tilecheck_device: Device) -> 
         (Schedule(256, 128, 128, 4, 256), HALF, "sm_90a", {}, "bytes of shared memory exceed 232448"),
         (Schedule(128, 128, 64, 4, 128), HALF, "sm_89", {}, "131072 bytes of shared memory exceed 101376"),
         (Schedule(16, 64, 64, 0, 128), TALL, "sm_90a", {}, "65535 rows of blocks"),
+        (Schedule(64, 128, 64, 2, 128, blocks=-1), HALF, "sm_90a", {}, "must not be negative"),
+        (Schedule(64, 128, 64, 1, 128, blocks=5), HALF, "sm_80", {}, "blocks that stay take wgmma"),
+        (Schedule(64, 128, 64, 1, 128, blocks=5), HALF, "sm_100a", {}, "blocks that stay take wgmma"),
+        (Schedule(64, 128, 64, 1, 128, blocks=5), UNALIGNED, "sm_90a", {}, "and bulk copies of A and B"),
+        (Schedule(64, 128, 64, 1, 128, blocks=5), HALF, "sm_90a", NO_LOADERS, "and bulk copies of A and B"),
+        (Schedule(32, 128, 64, 2, 128, blocks=5), HALF, "sm_90a", {}, "share the tile out evenly"),
+        (Schedule(64, 128, 64, 2, 256, blocks=5), HALF, "sm_90a", {}, "share the tile out evenly"),
+        (Schedule(64, 128, 64, 0, 128, blocks=5), HALF, "sm_90a", {}, "take a pipeline"),
+        (Schedule(64, 128, 64, 2, 128, blocks=5), EMPTY, "sm_90a", {}, "begin each sum with a product"),
+        (Schedule(192, 128, 64, 2, 384, blocks=5), HALF, "sm_90a", {}, "95232 registers exceed 65536"),
+        (
+            Schedule(64, 64, 64, 2, 128, blocks=5),
+            HALF,
+            "sm_90a",
+            {},
+            "half of block_n must be whole 128 bytes",
+        ),
+        (Schedule(64, 128, 64, 2, 128, blocks=5), HALF_PAIRS, "sm_90a", {}, "store C by bulk copy"),
+        (Schedule(64, 64, 32, 2, 128, blocks=5), TF32_TRANSPOSED, "sm_90a", {}, "of A and B as they are"),
+        (Schedule(64, 64, 48, 2, 128, blocks=5), TF32, "sm_90a", {}, "block_k must be whole 128 bytes"),
+        (Schedule(128, 32, 32, 2, 128, blocks=5), TF32, "sm_90a", {}, "share the tile out evenly"),
+        (
+            Schedule(128, 256, 64, 5, 256, blocks=5),
+            HALF,
+            "sm_90a",
+            {},
+            "279552 bytes of shared memory exceed 232448",
+        ),
     ],
 )
 def test_what_would_not_compile_or_compute_wrong_is_refused(
@@ -146,6 +180,11 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
         (Schedule(64, 64, 64, 4, 64), HALF, "sm_90a", NO_LOADERS),
         (Schedule(48, 40, 48, 3, 96), HALF, "sm_100a", NO_LOADERS),
         (Schedule(192, 256, 32, 0, 384), HALF, "sm_90a", {}),
+        (Schedule(128, 256, 64, 4, 256, blocks=132), HALF, "sm_90a", {}),
+        (Schedule(256, 128, 64, 2, 256, blocks=132), TRANSPOSED, "sm_90a", {}),
+        (Schedule(64, 128, 16, 1, 128, 0, blocks=10000), HALF, "sm_90a", {}),
+        (Schedule(256, 128, 32, 4, 256, blocks=132), TF32, "sm_90a", {}),
+        (Schedule(80, 64, 32, 1, 128, blocks=1), TF32, "sm_90a", {}),
     ],
 )
 def test_rules_do_not_reach_further_than_their_reason(

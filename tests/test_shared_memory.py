@@ -17,6 +17,7 @@ pytestmark = pytest.mark.codegen
 
 TN, NN = {"trans_a": True, "trans_b": False}, {"trans_a": False, "trans_b": False}
 SQUARE = Case("square-fp16", {"M": 512, "N": 512, "K": 512}, "float16", NN, "all by bulk copy")
+SQUARE_TF32 = Case("square-fp32", {"M": 512, "N": 512, "K": 512}, "float32", NN, "all by bulk copy")
 ODD_A = Case("odd-a-fp16", {"M": 512, "N": 512, "K": 510}, "float16", NN, "B by bulk copy, A not")
 ODD_B = Case("odd-b-fp16", {"M": 512, "N": 510, "K": 512}, "float16", NN, "A by bulk copy, B not")
 TF32 = Case("tn-fp32", {"M": 192, "N": 384, "K": 216}, "float32", TN, "tiles with swizzles of their own")
@@ -39,6 +40,9 @@ def test_shared_memory(shared_row: SharedRow, code_checker: CodeChecker) -> None
         (matmul.SPEC, ODD_A, matmul.Schedule(80, 64, 48, 2, 128), "sm_100a"),
         (matmul.SPEC, ODD_B, matmul.Schedule(64, 48, 16, 3, 128), "sm_90a"),
         (matmul.SPEC, TF32, matmul.Schedule(64, 104, 80, 1, 128), "sm_90a"),
+        (matmul.SPEC, SQUARE, matmul.Schedule(128, 256, 64, 4, 256, blocks=132), "sm_90a"),
+        (matmul.SPEC, SQUARE, matmul.Schedule(64, 128, 16, 1, 128, blocks=7), "sm_90a"),
+        (matmul.SPEC, SQUARE_TF32, matmul.Schedule(256, 128, 32, 4, 256, blocks=132), "sm_90a"),
         (flash_attention.SPEC, CAUSAL, flash_attention.Schedule(64, 48, 0, 128), "sm_80"),
         (flash_attention.SPEC, CAUSAL, flash_attention.Schedule(64, 48, 1, 128), "sm_80"),
         (flash_attention.SPEC, NARROW, flash_attention.Schedule(64, 16, 0, 128), "sm_90a"),

@@ -228,14 +228,16 @@ def _load_register(t: Translator, node: Any, slot: int) -> Closure:
 
 @handles(EXPRESSIONS, "Call")
 def _call(t: Translator, node: Any) -> Closure:
-    name = operator_name(node)
+    name, given = operator_name(node), list(node.args)
+    if name == "tirx.call_pure_extern":
+        name, *given = str(given[0].value), *given[1:]
     if name in INTRINSICS:
-        for mode in (str(a.value) for a in node.args if type(a).__name__ == "StringImm"):
+        for mode in (str(a.value) for a in given if type(a).__name__ == "StringImm"):
             if mode != "rn":
                 raise t.unsupported(f"{name} with rounding mode {mode}")
-        dtypes = [str(a.dtype) for a in node.args]
+        dtypes = [str(a.dtype) for a in given]
         function = INTRINSICS[name](str(node.dtype), dtypes)
-        arguments = [t.expr(a) for a in node.args]
+        arguments = [t.expr(a) for a in given]
         if len(arguments) == 1:
             only = arguments[0]
             return lambda s: function(only(s))

@@ -1,6 +1,7 @@
 """Math functions: operator name -> (result dtype, argument dtypes) -> function on values.
 
-Functions marked fast (`__exp`, `fast_rcp`) are calculated exactly: the simulator does not model fast math.
+Functions marked fast (`__exp`, `fast_rcp`, `__tanhf`) are calculated exactly: the simulator does not model
+fast math.
 """
 
 from collections.abc import Callable, Sequence
@@ -95,6 +96,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tl.fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
     "tl.round_ties_away_from_zero": _round_away,
     "tl.ieee_frsqrt": torch.rsqrt,
+    "__tanhf": torch.tanh,  # CUDA's own, as an external function
 }
 for _name, _function in _FLOATS.items():
     _enter([_name], _of_floats(_function))

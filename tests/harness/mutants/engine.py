@@ -8,12 +8,11 @@ the edited program and everything else as it was.
 
 import ast
 import importlib.util
-import itertools
 import math
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from types import ModuleType
 from tilecheck.arches import Arch
 from tilecheck.conformance import Mismatch, check
 from tilecheck.device import Device, DeviceError
+from tilecheck.fields import changed_fields
 from tilecheck.plugin.limits import too_large
 from tilecheck.program import WrongDType
 from tilecheck.schedules import Grid, Variant
@@ -38,7 +38,7 @@ class Edit:
     id: lower-kebab, unique within the kernel.  kernel: the module in `kernels/`.
     changes: old text -> new text, all at once. Old text occurs exactly once in the function `within`; of
         several lines, it gives them without the indentation that they share. New text is indented like it.
-    within: name of the function whose source is edited.
+    within: name of the function or class whose source is edited.
     options: of TileLang's compiler passes, on top of the kernel's own.
     why: what is wrong with it; of an equivalent, why it is right.
     """
@@ -95,13 +95,13 @@ def edited(edit: Edit, source: str) -> str:
 
 
 def _extent(source: str, name: str) -> tuple[int, int]:
-    """First and past the last character of the function `name`."""
+    """First and past the last character of the function or class `name`."""
     lines = source.splitlines(keepends=True)
     for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             assert node.end_lineno is not None
             return len("".join(lines[: node.lineno - 1])), len("".join(lines[: node.end_lineno]))
-    raise ValueError(f"no function {name!r} at module level")
+    raise ValueError(f"no function or class {name!r} at module level")
 
 
 def _pattern(old: str) -> re.Pattern[str]:
@@ -179,13 +179,12 @@ def rows_of(spec: KernelSpec, arch: Arch, first: tuple[str, ...] = ()) -> Iterat
 
 
 def named_rows(spec: KernelSpec, arch: Arch, names: tuple[str, ...]) -> Iterator[Row]:
-    """Rows by name: the id of a case, or `case/text` for those of its schedules whose ids begin with text."""
+    """Rows by name: the id of a case, with `/block_m=64,stages=2` where its schedule is not the default."""
     for name in names:
-        id, slash, _ = name.partition("/")
-        if slash:
-            yield from (row for row in _scheduled(spec, spec.case(id), arch) if row.id.startswith(name))
-        else:
-            yield Row(name, spec.case(name))
+        id, slash, fields = name.partition("/")
+        case = spec.case(id)
+        schedule = changed_fields(spec.schedule_for(case, arch), fields)
+        yield Row(name, case, Variant(fields, schedule, {}) if slash else None)
 
 
 def default_rows(spec: KernelSpec, most_flops: float = math.inf) -> Iterator[Row]:
@@ -259,7 +258,7 @@ def _reasons(mismatch: Mismatch) -> Iterator[str]:
 
 
 def first_rejection(
-    edit: Edit, device: Device, seeds: Iterable[int] = (0,)
+    edit: Edit, device: Device, seeds: Sequence[int] = (0,)
 ) -> tuple[Result | None, list[Result]]:
     """(the first result that rejects it, those before); a mutant that a GPU has to reject is tried on the
     rows it names, with all `seeds`, since a race may not show at once; others on every row.
@@ -270,7 +269,8 @@ def first_rejection(
         rows: Iterable[Row] = rows_of(spec, device.arch, first)
         if getattr(edit, "unseen", ""):
             rows = [Row(id, spec.case(id)) for id in first]
-        for row, seed in itertools.product(rows, seeds):
+        # One after the other: to name all rows of a grid takes longer than to try the first ones.
+        for row, seed in ((row, seed) for row in rows for seed in seeds):
             result = try_row(spec, row, device, seed)
             if result.caught_by:
                 return result, before

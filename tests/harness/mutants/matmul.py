@@ -5,6 +5,10 @@ from functools import partial
 from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul")
+_STAYING = ("grid-tails-fp16/block_n=128,swizzle=3,blocks=5",)  # 4 x 3 tiles: two panels, three turns
+_walk_mutant = partial(_mutant, within="TileWalk", first=_STAYING)
+_staying_mutant = partial(_mutant, within="persistent", first=_STAYING)
+_turned_mutant = partial(_mutant, within="persistent_tf32", first=("grid-single-fp32/blocks=5",))
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
 GEMM = "T.gemm(A_shared, B_shared, C_local, transpose_A=trans_a, transpose_B=trans_b)"
@@ -12,6 +16,11 @@ LOAD_A = "T.copy(A[k * block_k, by * block_m] if trans_a else A[by * block_m, k 
 LOAD_B = "T.copy(B[bx * block_n, k * block_k] if trans_b else B[k * block_k, bx * block_n], B_shared)"
 TRIPS = "T.ceildiv(K, block_k), num_stages"
 GRID = "T.Kernel(T.ceildiv(N, block_n), T.ceildiv(M, block_m), threads=threads) as (bx, by)"
+TURNS = "(self._rows * self._columns - block + self.blocks - 1) // self.blocks"
+PANEL = "number // (self._height * self._columns), number % (self._height * self._columns)"
+CORNER = "(above + within % height) * self._block_m, within // height * self._block_n"
+STAGE = "T.copy(C_local[0, part * half], C_shared)"
+STORE_HALF = "T.copy(C_shared, C[m, n + part * half])"
 BITS = 'T.reinterpret(T.reinterpret(C_local[i, j], "int32") & -1024, "float32")'
 CUT = f"""\
 for i, j in T.Parallel(block_m, block_n):
@@ -99,7 +108,7 @@ MUTANTS = (
         id="rows-of-the-wrong-tile-height",
         why="tiles of A start at multiples of block_n",
         changes={LOAD_A: LOAD_A.replace("by * block_m", "by * block_n")},
-        first=("grid-tails-fp16/m64-n192",),
+        first=("grid-tails-fp16/block_n=192",),
     ),
     _mutant(
         id="columns-of-the-wrong-tile-width",
@@ -563,6 +572,122 @@ for i, j in T.Parallel(block_m, block_n):
 T.copy(B_shared, B[0, 0])"""
         },
         first=("k-over-fp16",),
+    ),
+    # Blocks that stay: their walk over the tiles.
+    _walk_mutant(
+        id="staying-last-turn-lost",
+        why="blocks take as many tiles as all of them have; what is left over is not done",
+        changes={TURNS: "self._rows * self._columns // self.blocks"},
+    ),
+    _walk_mutant(
+        id="staying-for-one-tile",
+        why="as many tiles are done as there are blocks",
+        changes={TURNS: "1"},
+    ),
+    _walk_mutant(
+        id="staying-tiles-skipped",
+        why="between two turns a tile is left out",
+        changes={"turn * self.blocks": "turn * (self.blocks + 1)"},
+    ),
+    _walk_mutant(
+        id="staying-tiles-done-twice",
+        why="the last block of a turn and the first of the next take the same tile",
+        changes={"turn * self.blocks": "turn * (self.blocks - 1)"},
+    ),
+    _walk_mutant(
+        id="staying-last-panel-too-high",
+        why="the last panel is taken to be as high as the others",
+        changes={"if self._rows % height": "if False"},
+    ),
+    _walk_mutant(
+        id="staying-panels-of-rows",
+        why="a panel has as many columns of tiles as there are rows",
+        changes={PANEL: PANEL.replace("_columns", "_rows")},
+    ),
+    _walk_mutant(
+        id="staying-rows-for-columns",
+        why="the tile lies at its column's row and at its row's column",
+        changes={CORNER: "within // height * self._block_m, (above + within % height) * self._block_n"},
+    ),
+    _walk_mutant(
+        id="staying-panels-start-at-the-first-row",
+        why="every panel is the first",
+        changes={CORNER: CORNER.replace("above + ", "")},
+    ),
+    # And what becomes of a tile.
+    _staying_mutant(
+        id="staying-sum-not-cleared",
+        why="a tile's sum begins with that of the tile before",
+        changes={"clear_accum=k == 0": "clear_accum=turn + k == 0"},
+    ),
+    _staying_mutant(
+        id="staying-k-rounded-down",
+        why="the tail in K is not added",
+        changes={"T.ceildiv(K, block_k)": "K // block_k"},
+    ),
+    _staying_mutant(
+        id="staying-b-of-the-first-tile",
+        why="a block keeps the columns of B of its first tile",
+        changes={
+            "B[n, k * block_k] if trans_b else B[k * block_k, n]": "B[k * block_k, walk.corner(block, 0)[1]]"
+        },
+    ),
+    _staying_mutant(
+        id="staying-stored-before-rounded",
+        why="what is stored is the half that was in shared memory before",
+        changes={STAGE: STORE_HALF, STORE_HALF: STAGE},
+    ),
+    _staying_mutant(
+        id="staying-staged-once",
+        why="from the second turn on, blocks store what the first left in shared memory",
+        changes={STAGE: f"if turn == 0:\n    {STAGE}"},
+    ),
+    _staying_mutant(
+        id="staying-second-half-not-stored",
+        why="half of each tile is stored",
+        changes={"T.unroll(2": "T.unroll(1"},
+    ),
+    _staying_mutant(
+        id="staying-first-half-twice",
+        why="both halves of a tile are the first",
+        changes={STAGE: STAGE.replace("part * half", "0")},
+    ),
+    _staying_mutant(
+        id="staying-halves-to-one-place",
+        why="the second half is stored over the first",
+        changes={STORE_HALF: STORE_HALF.replace(" + part * half", "")},
+    ),
+    _staying_mutant(
+        id="staying-tail-in-m-not-stored",
+        why="tiles that reach over the last row are not stored",
+        changes={STORE_HALF: f"if m + block_m <= M:\n    {STORE_HALF}"},
+    ),
+    _staying_mutant(
+        id="staying-tail-in-n-not-stored",
+        why="halves that reach over the last column are not stored",
+        changes={STORE_HALF: f"if n + (part + 1) * half <= N:\n    {STORE_HALF}"},
+    ),
+    _turned_mutant(
+        id="turned-sum-not-cleared",
+        why="a tile's sum begins with that of the tile before",
+        changes={"clear_accum=k == 0": "clear_accum=turn + k == 0"},
+    ),
+    _turned_mutant(
+        id="turned-b-once",
+        why="registers keep the tile of B of the first step",
+        changes={"B_local[i, j] = B_shared[j, i]": "if k == 0:\n    B_local[i, j] = B_shared[j, i]"},
+    ),
+    _turned_mutant(
+        id="turned-tail-not-stored",
+        why="tiles that reach over the last row are not stored",
+        changes={
+            "C[m + i, n + j] = C_local[j, i]": "if m + block_m <= M:\n    C[m + i, n + j] = C_local[j, i]"
+        },
+    ),
+    _turned_mutant(
+        id="turned-back-to-the-first-rows",
+        why="the transpose of a tile is stored in the first rows of C",
+        changes={"C[m + i, n + j]": "C[i, n + j]"},
     ),
     # What only a GPU shows.
     _mutant(

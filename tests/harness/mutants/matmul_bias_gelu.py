@@ -5,12 +5,17 @@ from functools import partial
 from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul_bias_gelu")
+_cdf_mutant = partial(_mutant, within="normal_cdf")
+_staying_mutant = partial(_mutant, within="persistent")
+
+STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two turns
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
 GEMM = "T.gemm(A_shared, B_shared, C_local)"
 ADD = "C_local[i, j] += bias_local[j]"
-GELU = "C_local[i, j] *= normal_cdf(C_local[i, j])"
-TANH = "return 0.5 + 0.5 * T.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))"
+GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate)"
+ARGUMENT = "u = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)"
+TANH = 'return 0.5 + 0.5 * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
 ERF = "return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)"
 LOAD_BIAS = "T.copy(bias[bx * block_n], bias_local)"
 
@@ -140,52 +145,52 @@ MUTANTS = (
         changes={"T.Parallel(block_m, block_n)": "T.Parallel(block_m - 1, block_n)"},
         first=("one-tile-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="forms-swapped",
         why="the tanh form where the exact one is asked for, and the other way round",
         changes={'if approximate == "tanh"': 'if approximate != "tanh"'},
         first=("dip-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="form-ignored",
         why="always the exact form",
         changes={'if approximate == "tanh"': "if False"},
         first=("dip-tanh-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="half-of-cdf-missing",
         why="P runs from -1/2 to 1/2",
         changes={ERF: ERF.replace("0.5 + ", ""), TANH: TANH.replace("0.5 + ", "")},
         first=("one-tile-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="cdf-twice-as-high",
         why="1 + erf is not halved",
         changes={ERF: ERF.replace("0.5 + 0.5", "1 + 1"), TANH: TANH.replace("0.5 + 0.5", "1 + 1")},
         first=("one-tile-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="erf-of-x",
         why="x is not divided by the root of 2",
         changes={ERF: "return 0.5 + 0.5 * T.erf(x)"},
         first=("one-tile-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="tanh-coefficient-cut",
         why="0.0447 for 0.044715",
-        changes={TANH: TANH.replace("0.044715", "0.0447")},
+        changes={ARGUMENT: ARGUMENT.replace("0.044715", "0.0447")},
         first=("bias-only-tanh-fp32",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="tanh-of-the-square",
         why="x^2 for x^3",
-        changes={TANH: TANH.replace("x * x * x", "x * x")},
+        changes={ARGUMENT: ARGUMENT.replace("x * x * x", "x * x")},
         first=("one-tile-tanh-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="root-of-two-over-pi-cut",
         why="0.7979 for 0.79788456",
-        changes={TANH: TANH.replace("math.sqrt(2 / math.pi)", "0.7979")},
+        changes={ARGUMENT: ARGUMENT.replace("math.sqrt(2 / math.pi)", "0.7979")},
         first=("bias-only-tanh-fp32",),
     ),
     _mutant(
@@ -194,7 +199,7 @@ MUTANTS = (
         changes={GELU: "C_local[i, j] = T.max(C_local[i, j], 0.0)"},
         first=("one-tile-fp16",),
     ),
-    _mutant(
+    _cdf_mutant(
         id="sigmoid-form",
         why="x * sigmoid(1.702 x), a cruder approximation",
         changes={
@@ -212,13 +217,17 @@ MUTANTS = (
     _mutant(
         id="cdf-before-bias",
         why="P is that of the sum without the bias",
-        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j])"},
+        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j], approximate)"},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="cdf-in-fp16",
         why="P is rounded to fp16",
-        changes={GELU: 'C_local[i, j] *= T.cast(T.cast(normal_cdf(C_local[i, j]), "float16"), "float32")'},
+        changes={
+            GELU: """\
+p = T.cast(normal_cdf(C_local[i, j], approximate), "float16")
+C_local[i, j] *= T.cast(p, "float32")"""
+        },
         first=("one-tile-fp16",),
     ),
     _mutant(
@@ -294,6 +303,37 @@ if dtype == "float32":
 C_local[i, j] += bias_local[j]"""
         },
         first=("eleven-bits-fp32",),
+    ),
+    # Blocks that stay.
+    _staying_mutant(
+        id="staying-bias-of-the-first-columns",
+        why="every tile gets the bias of the first",
+        changes={"bias[n]": "bias[0]"},
+        first=STAYING,
+    ),
+    _staying_mutant(
+        id="staying-bias-fetched-once",
+        why="a block keeps the bias of its first tile",
+        changes={"T.copy(bias[n], bias_local)": "if turn == 0:\n    T.copy(bias[n], bias_local)"},
+        first=STAYING,
+    ),
+    _staying_mutant(
+        id="staying-gelu-of-one-half",
+        why="GELU works on the half of the tile that is stored first",
+        changes={"T.Parallel(block_m, block_n)": "T.Parallel(block_m, half)"},
+        first=STAYING,
+    ),
+    _staying_mutant(
+        id="staying-halves-swapped",
+        why="each half of the tile is stored in the other's place",
+        changes={"C_local[0, part * half]": "C_local[0, half - part * half]"},
+        first=STAYING,
+    ),
+    _staying_mutant(
+        id="staying-sum-not-cleared",
+        why="GELU of one tile is where the sum of the next begins",
+        changes={"clear_accum=k == 0": "clear_accum=turn + k == 0"},
+        first=STAYING,
     ),
     # What only a GPU shows.
     _mutant(

@@ -98,6 +98,15 @@ def test_math_function_of_one_argument(name):
     np.testing.assert_allclose(got.numpy(), function(points), rtol=3e-6, atol=1e-6)
 
 
+def test_an_intrinsic_of_cuda():
+    got = _map(
+        lambda x: T.call_pure_extern("float32", "__tanhf", x),
+        torch.tensor(_WIDE).float(),
+        torch.full((len(_WIDE),), 77.0),
+    )
+    np.testing.assert_allclose(got.numpy(), np.tanh(_WIDE), rtol=3e-6, atol=1e-6)
+
+
 _BINARY = {
     "pow": np.power,
     "atan2": np.arctan2,

@@ -147,7 +147,7 @@ def test_schedules_that_the_model_cannot_tell_apart_do_not_crowd_out_others() ->
     spec = next(spec for spec in SPECS if spec.name == "matmul")
     space = space_of(spec, spec.case("square-4096-bf16"), HOPPER)
     first = [c.schedule for c in in_order(space, CHIP)[:32]]
-    assert len({(s.block_m, s.block_n, s.block_k, s.stages, s.threads) for s in first}) >= 24
+    assert len({(s.block_m, s.block_n, s.block_k, s.stages, s.threads, s.blocks) for s in first}) >= 24
 
 
 @pytest.mark.parametrize(
