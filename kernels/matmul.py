@@ -276,7 +276,8 @@ def persistent(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stag
     of one and the first loads of the other. Here the warp that loads runs ahead into the next tile, and
     another one stores C by bulk copy, in two halves out of shared memory.
 
-    Measured on an H200, 4096 x 4096 x 4096 in bf16: 171 us, `program` 197 us, cuBLAS 173 us.
+    Measured on an H200, 4096 x 4096 x 4096 in bf16: 171 us with fewer barriers than TileLang puts in here,
+    `program` 197 us, cuBLAS 173 us.
     """
     import tilelang.language as T
 
@@ -318,7 +319,8 @@ def persistent_tf32(M, N, K, dtype, block_m, block_n, block_k, stages, threads, 
     lies; its left operand may come from registers, in which B is turned. `program` has to multiply through
     mma.sync, at half the rate. C^T is stored from registers: there is no room for it in shared memory.
 
-    Measured on an H200, 4096 x 4096 x 4096: 352 us, `program` 627 us, cuBLAS 340 us.
+    Measured on an H200, 4096 x 4096 x 4096: 352 us with a barrier for A and one for B, `program` 627 us,
+    cuBLAS 340 us.
     """
     import tilelang.language as T
     from tilelang.layout import make_full_bank_swizzled_layout
