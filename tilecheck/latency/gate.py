@@ -52,6 +52,7 @@ class Measurement:
     median, q1, q3: of the samples, in seconds.  samples: how many.  method: how they were taken.
     clock_mhz: their median clock; 0: unknown.  throttled: why the driver lowered it.
     vendors: medians of the vendor's implementations in the same run, in seconds, by name.
+    theirs: why those of some are not to be trusted, by name.
     libraries: versions of what the vendors' times depend on.  driver: its version.
     """
 
@@ -63,6 +64,7 @@ class Measurement:
     clock_mhz: float = 0.0
     throttled: tuple[str, ...] = ()
     vendors: Mapping[str, float] = field(default_factory=dict)
+    theirs: Mapping[str, str] = field(default_factory=dict)
     libraries: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
 
@@ -287,8 +289,13 @@ def _verdict(
     if new.method != bar.method:
         how = f"timed by {new.method}, and the baseline by {bar.method}"
         return Verdict.INCONCLUSIVE, f"taken differently: {how}", False
-    if obstacle := _obstacle(new, bar, policy):
-        return Verdict.INCONCLUSIVE, obstacle, True
+    ours = obstacle(
+        new.throttled, new.clock_mhz, bar.clock_mhz, new.uncertainty, new.samples, bar.noise, policy
+    )
+    if ours:
+        return Verdict.INCONCLUSIVE, ours, True
+    if ratio is not None and (theirs := new.theirs.get(ratio.vendor)):
+        return Verdict.INCONCLUSIVE, f"{ratio.vendor}: {theirs}", True
     if ratio is None:
         if abs(change) <= band:
             return Verdict.SAME, "within the band", True
@@ -335,14 +342,27 @@ def spoiling(throttled: Sequence[str], clock_mhz: float) -> list[str]:
     return [reason for reason in throttled if reason != POWER_CAP or not clock_mhz]
 
 
-def _obstacle(new: Measurement, bar: Bar, policy: Policy) -> str | None:
-    if reasons := spoiling(new.throttled, new.clock_mhz):
+def obstacle(
+    throttled: Sequence[str],
+    clock: float,
+    usual_clock: float,
+    uncertain: float,
+    samples: int,
+    noise: float | None,
+    policy: Policy = POLICY,
+) -> str | None:
+    """Why a median is not to be compared, in words; None: it is.
+
+    throttled: why the driver lowered the clock.  clock, usual_clock: now, and as it has to be; 0: unknown.
+    uncertain: standard error of the median of so many samples, as a share.  noise: that the band is of.
+    """
+    if reasons := spoiling(throttled, clock):
         return f"the driver lowered the clock ({', '.join(reasons)})"
-    if new.clock_mhz and bar.clock_mhz and abs(new.clock_mhz / bar.clock_mhz - 1) > policy.clock:
+    if clock and usual_clock and abs(clock / usual_clock - 1) > policy.clock:
         return "at another clock"
-    if policy.miss * new.uncertainty > policy.band(bar.noise):
-        spread = _share(policy.miss * new.uncertainty)
-        return f"the samples scatter: the median of {new.samples} is uncertain by {spread}"
+    if policy.miss * uncertain > policy.band(noise):
+        spread = _share(policy.miss * uncertain)
+        return f"the samples scatter: the median of {samples} is uncertain by {spread}"
     return None
 
 

@@ -141,6 +141,14 @@ class TestVerdict:
             assert found.verdict is verdict
             assert words in found.reason
 
+    @pytest.mark.parametrize("factor", [1.0, 1.05])
+    def test_a_ratio_to_a_time_that_is_not_to_be_trusted_says_nothing(self, factor: float) -> None:
+        found = judge(replace(took(factor), theirs={"cublas": "the samples scatter"}), BAR)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.reason == "cublas: the samples scatter"
+        other = judge(replace(took(factor), theirs={"eager": "the samples scatter"}), BAR)
+        assert other.verdict is (Verdict.SAME if factor == 1 else Verdict.SLOWER)
+
     def test_under_another_driver_both_have_to_leave_their_bands(self) -> None:
         known = replace(BAR, noise=0.002, ratio_noise=0.001, vendor_noise=0.006, driver="580.65")
         faster_vendor = replace(took(1.0005, vendor=0.984), driver="580.65")

@@ -154,6 +154,7 @@ class FakeGpu:
     """A GPU that takes the times that it is told to: `factor` by row, of 100 us; `vendor`, of 90 us.
 
     again: factors of a row's next measurements, where they differ.  vendors: names.
+    throttled, theirs: why the driver lowered the clock, while ours ran, and while the vendors' did.
     """
 
     factor: dict[str, float] = field(default_factory=dict)
@@ -163,6 +164,7 @@ class FakeGpu:
     method: str = "events"
     clock: float = 1980.0
     throttled: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()
     impossible: tuple[str, ...] = ()
     strange: int = 0
     timed: list[str] = field(default_factory=list)
@@ -177,14 +179,14 @@ class FakeGpu:
         later = self.again.get(id, [])
         factor = later.pop(0) if later and self.timed.count(id) > 1 else self.factor.get(id, 1.0)
         return bench.Timed(
-            self._samples(100e-6 * factor),
-            {name: self._samples(90e-6 * self.vendor) for name in self.vendors},
+            self._samples(100e-6 * factor, self.throttled),
+            {name: self._samples(90e-6 * self.vendor, self.theirs) for name in self.vendors},
             rates=bench.Rates(600.0, 2000.0, 0.61),
         )
 
-    def _samples(self, median: float) -> Samples:
+    def _samples(self, median: float, throttled: tuple[str, ...]) -> Samples:
         spread = [median * (1 + 1e-4 * i) for i in range(-10, 11)]
-        return Samples(tuple(spread), self.method, self.clock, 0, self.throttled)
+        return Samples(tuple(spread), self.method, self.clock, 0, throttled)
 
     def strangers(self) -> int:
         return self.strange
@@ -600,6 +602,16 @@ class TestVerdicts:
         result = compared(project, "--gate=off")
         assert result.ret == 0
         result.stdout.fnmatch_lines(["row-scale-one-fp16 *slower (+50.0 %)", "soft-max-wide-fp16 *new"])
+
+    def test_a_vendor_that_was_throttled_is_nothing_to_compare_with(
+        self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu
+    ) -> None:
+        gpu.theirs = ("power cap", "temperature")
+        result = compared(project, "--gate=strict")
+        assert result.ret == 1
+        result.stdout.fnmatch_lines("*inconclusive: cublas: the driver lowered the clock (temperature)*")
+        gpu.theirs = ("power cap",)  # which is named near it, at the full clock too
+        assert compared(project, "--gate=strict").ret == 0
 
     def test_a_noisy_row_has_a_wider_band(
         self, project: pytest.Pytester, baseline: Path, gpu: FakeGpu

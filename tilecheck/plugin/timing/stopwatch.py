@@ -16,7 +16,16 @@ import pytest
 from tilecheck.files import shown
 from tilecheck.latency import bench
 from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned, toolchain_changes
-from tilecheck.latency.gate import Judgement, Measurement, Verdict, fastest, judge, seconds, settle
+from tilecheck.latency.gate import (
+    Judgement,
+    Measurement,
+    Verdict,
+    fastest,
+    judge,
+    obstacle,
+    seconds,
+    settle,
+)
 from tilecheck.plugin.checking import Checker
 from tilecheck.plugin.repeat import test_command
 from tilecheck.plugin.rows import KernelCase, row_of
@@ -28,6 +37,7 @@ from tilecheck.progress import Progress
 
 if TYPE_CHECKING:
     from tilecheck.device import Device
+    from tilecheck.latency.timing import Samples
 
 AGAIN = 2
 """How often a verdict that would fail is measured again."""
@@ -244,9 +254,17 @@ def measurement(timed: bench.Timed, toolchain: dict[str, str]) -> Measurement:
         clock_mhz=ours.clock_mhz,
         throttled=ours.throttled,
         vendors={name: samples.median for name, samples in timed.vendors.items()},
+        theirs={name: why for name, its in timed.vendors.items() if (why := _untrusted(its))},
         libraries=libraries_of(toolchain),
         driver=toolchain.get("driver", ""),
     )
+
+
+def _untrusted(its: "Samples") -> str | None:
+    """Why a vendor's time says nothing of ours. At which clock it runs is no reason: it may always draw more
+    power than ours does.
+    """
+    return obstacle(its.throttled, its.clock_mhz, 0.0, its.uncertainty, len(its.seconds), noise=0.0)
 
 
 def _known_noise(timed: bench.Timed, stored: StoredRow | None) -> dict[str, Any]:
