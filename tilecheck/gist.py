@@ -1,6 +1,7 @@
-"""The line of a compiler's message that says what happened."""
+"""What is long, in few words: the line of a compiler's message that tells, the first of many names."""
 
 import re
+from collections.abc import Sequence
 
 _SAYS_NOTHING = re.compile(r"(compilation )?errors?\W*", re.IGNORECASE)
 _TELLING = re.compile(r"\berror\b|\bfatal\b|Check failed|Error:", re.IGNORECASE)
@@ -26,3 +27,9 @@ def wrong_line(message: str) -> str:
     """The line of a `conformance.Mismatch` that says what is wrong; its first line names kernel and case."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return next((line for line in lines[1:] if not line.startswith(_AROUND)), (lines or ["no message"])[0])
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """Names in a message: the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

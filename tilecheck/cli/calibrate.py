@@ -53,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilecheck.files import shown
+    from tilecheck.gist import few
     from tilecheck.latency.baselines import BaselineError
     from tilecheck.latency.calibration import kept_runs, partial, repeat, spreads, table
     from tilecheck.plugin.tables import aligned
@@ -84,8 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 6, 7)), f"{len(runs)} runs in {shown(folder)}"])
     )
     if left := partial(runs):
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        note(f"not in all of the runs, and left out: {', '.join(left[:3])}{more}")
+        note(f"not in all of the runs, and left out: {few(left)}")
     note(f"to make a baseline of them: tilecheck promote {shown(folder)}/run-*.json")
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck.files import shown
+from tilecheck.gist import few
 from tilecheck.latency.baselines import NOISIEST, Run, StoredRow, missing, orphaned, run_of, toolchain_changes
 from tilecheck.latency.gate import fastest, seconds, spoiling
 from tilecheck.latency.noise import Noise, machine_noise, noise_of
@@ -105,8 +106,7 @@ def _too_few(runs: Sequence[Run], guards: Guards) -> Iterator[str]:
 def _disturbed(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run.failed:
-            more = f" and {len(run.failed) - 3} more" if len(run.failed) > 3 else ""
-            yield f"{shown(run.path)}: tests failed: {', '.join(run.failed[:3])}{more}"
+            yield f"{shown(run.path)}: tests failed: {few(run.failed)}"
         if run.strangers:
             yield f"{shown(run.path)}: {run.strangers} other processes computed on the GPU"
 
@@ -142,8 +142,7 @@ def _incomplete(runs: Sequence[Run], expected: Sequence[str]) -> Iterator[str]:
             ("with rows that no kernel has:", orphaned(expected, run.rows)),
         ):
             if ids:
-                more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
-                yield f"{shown(run.path)}: {what} {', '.join(ids[:3])}{more}"
+                yield f"{shown(run.path)}: {what} {few(ids)}"
 
 
 def _row(id: str, runs: Sequence[Run], guards: Guards) -> Iterator[str]:
