@@ -62,10 +62,10 @@ ASSERTING = changed(
     "softmax",
     "asserting",
     (SOUND, BROKEN),
-    "T.reduce_sum(tile, total, dim=1)",
-    "T.reduce_sum(tile, total, dim=1)\n"
-    "for i in T.Parallel(rows):\n"
-    f'    T.device_assert(total[i] > 0, "{REASON}")',
+    "row_top, row_total = join(top, total)",
+    "row_top, row_total = join(top, total)\n"
+    "for i in T.Parallel(rows * warps):\n"
+    f'    T.device_assert(row_total[i] > 0, "{REASON}")',
 )
 
 SPECS = (PRINTING, ASSERTING)

@@ -135,74 +135,94 @@ for i, j in T.Parallel(block_m, block_n):
         id="times-the-reciprocal",
         why="one rounding more, which the bound counts",
         changes={
-            softmax.SUM: f"{softmax.SUM}\nfor i in T.Parallel(rows):\n    total[i] = 1.0 / total[i]",
-            softmax.DIVIDE: "tile[i, j] *= total[i]",
+            softmax.FACTOR: softmax.FACTOR.replace("/ row", "* (1.0 / row") + ")",
+            softmax.STORE_AGAIN: softmax.STORE_AGAIN.replace("weight /", "weight * (1.0 /") + ")",
         },
-        within="one_pass",
     ),
     _softmax(
         id="exp-for-exp2",
         why="the other exponential",
-        changes={softmax.WEIGH: "tile[i, j] = T.exp(tile[i, j] - top[i])"},
-        within="one_pass",
+        changes={softmax.WEIGH: "tile[i, w, t, v] = T.exp(tile[i, w, t, v] - top[w, t])"},
     ),
     _softmax(
         id="in-fp64",
         why="weights and sums in fp64",
         changes={
-            '(rows, chunk), "float32"': '(rows, chunk), "float64"',
-            'top = T.alloc_fragment((rows,), "float32")\ntotal = T.alloc_fragment((rows,), "float32")': (
-                'top = T.alloc_fragment((rows,), "float64")\ntotal = T.alloc_fragment((rows,), "float64")'
-            ),
-            'value = T.cast(loaded[i, j], "float32")': 'value = T.cast(loaded[i, j], "float64")',
-            '-T.infinity("float32")': '-T.infinity("float64")',
+            line: line.replace("float32", "float64")
+            for line in (
+                softmax.FIRST_LOAD,
+                softmax.MASK,
+                'tile = T.alloc_fragment((chunk // width, rows * warps, lanes, vector), "float32")',
+                'folded = T.alloc_fragment((rows * warps, lanes, vector), "float32")',
+                '"float32")  # of a thread, so far',
+                'old_top = T.alloc_fragment((rows * warps, lanes), "float32")',
+                '"float32")  # so far, relative',
+                'top = T.alloc_fragment(tops.shape[:1], "float32")',
+                'total = T.alloc_fragment(tops.shape[:1], "float32")',
+                'shared_top = T.alloc_shared((rows * warps,), "float32")',
+                'shared_total = T.alloc_shared((rows * warps,), "float32")',
+                'tops = T.alloc_fragment((rows, warps), "float32")',
+                'totals = T.alloc_fragment((rows, warps), "float32")',
+            )
         },
-        within="one_pass",
     ),
     _softmax(
         id="tail-masked-twice",
         why="columns past the end raise no maximum, and then have a weight of 0 whatever it is",
         changes={
-            softmax.WEIGH: f"{softmax.WEIGH}\ntile[i, j] = T.if_then_else(j >= N, 0.0, tile[i, j])",
+            softmax.WEIGH: f"""\
+{softmax.WEIGH}
+if start + column(i, w, t, v) >= N:
+    tile[i, w, t, v] = 0.0"""
         },
-        within="one_pass",
     ),
     _softmax(
-        id="always-online",
-        why="rows that fit are read twice as well, in chunks of another size",
-        changes={"form = one_pass if chunk >= N else online": "form, rows, chunk = online, 4, 4096"},
+        id="always-in-chunks",
+        why="rows that fit are read twice as well, a load of each thread at a time",
+        changes={
+            "team, vector = threads // rows, _vector(N, dtype)": (
+                "team, vector = threads // rows, _vector(N, dtype)\nchunk, share = team * vector, 0"
+            )
+        },
     ),
     _softmax(
         id="output-as-scratch",
         why="what the first pass leaves in Y, the second writes again",
-        changes={softmax.KEEP_TOP: f"{softmax.KEEP_TOP}\nT.copy(tile, Y[block * rows, c * chunk])"},
-        within="online",
+        changes={
+            softmax.WEIGH: f"""\
+{softmax.WEIGH}
+if not share:
+    Y[first + w // warps, start + column(i, w, t, v)] = tile[i, w, t, v]"""
+        },
     ),
     _softmax(
         id="second-pass-forwards",
-        why="chunks are written in another order",
-        changes={"(chunks - 1 - c) * chunk": "c * chunk"},
-        within="online",
+        why="pieces are written in another order",
+        changes={softmax.START_AGAIN: "start = (part + p) * piece"},
+    ),
+    _softmax(
+        id="first-pass-from-the-start",
+        why="all blocks of a row sum its chunks in one order",
+        changes={softmax.START: "start = c * chunk"},
     ),
     _softmax(
         id="maximum-first",
-        why="three passes: the sum is taken against the maximum of the row, and nothing is rescaled",
+        why="three passes: sums are taken by a thread's last maximum, and nothing is rescaled",
         changes={
-            softmax.RESCALE: "total[i] = total[i] + chunk_total[i]",
+            softmax.RESCALE: "total[w, t] *= 1.0",
             softmax.KEEP_TOP: "",
             softmax.RAISE_TOP: "",
-            "T.clear(total)": "T.clear(total)",
-            f"for c in T.serial(chunks):\n    {softmax.LOAD_FIRST}": f"""\
+            f"{softmax.CHUNKS}\n    {softmax.START}": f"""\
 for c in T.serial(chunks):
-    {softmax.LOAD_FIRST}
-    for i, j in T.Parallel(rows, chunk):
-        inside = c * chunk + j < N
-        tile[i, j] = T.if_then_else(inside, T.cast(loaded[i, j], "float32"), -T.infinity("float32"))
-    T.reduce_max(tile, top, dim=1, clear=False)
-for c in T.serial(chunks):
-    {softmax.LOAD_FIRST}""",
+    for i, w, t, v in T.Parallel(*tile.shape):
+        value = T.cast(X[first + w // warps, c * chunk + column(i, w, t, v)], "float32")
+        inside = c * chunk + column(i, w, t, v) < N
+        tile[i, w, t, v] = T.if_then_else(inside, value, -T.infinity("float32"))
+    T.reduce_max(tile, folded, dim=0)
+    T.reduce_max(folded, top, dim=2, clear=False)
+{softmax.CHUNKS}
+    {softmax.START}""",
         },
-        within="online",
     ),
     _attention(
         id="keys-backwards",

@@ -1,441 +1,530 @@
-"""Wrong softmaxes: of the form that holds a row in registers (`one_pass`), and of the one that reads it twice
-(`online`).
+"""Wrong softmaxes, by where: in what a thread does with its values, from chunk to chunk, in the exchange
+between threads, in what one pass writes, and the second of two.
 """
 
 from functools import partial
 
 from tests.harness.mutants.engine import Mutant
 
-_one_pass = partial(Mutant, kernel="softmax", within="one_pass")
-_online = partial(Mutant, kernel="softmax", within="online")
+_softmax = partial(Mutant, kernel="softmax")
 
-# One pass.
-LOAD = "T.copy(X[block * rows, 0], loaded)"
-STORE = "T.copy(tile, Y[block * rows, 0])"
-MASK = 'tile[i, j] = T.if_then_else(j < N, value, -T.infinity("float32"))'
-MAX = "T.reduce_max(tile, top, dim=1)"
-WEIGH = "tile[i, j] = T.exp2((tile[i, j] - top[i]) * LOG2E)"
-SUM = "T.reduce_sum(tile, total, dim=1)"
-DIVIDE = "tile[i, j] /= total[i]"
-
-# Online.
-LOAD_FIRST = "T.copy(X[block * rows, c * chunk], loaded)"
-LOAD_SECOND = "T.copy(X[block * rows, column], loaded)"
-STORE_CHUNK = "T.copy(tile, Y[block * rows, column])"
-KEEP_TOP = "T.copy(top, old_top)"
-RAISE_TOP = "T.reduce_max(tile, top, dim=1, clear=False)"
-RESCALE = "total[i] = total[i] * T.exp2((old_top[i] - top[i]) * LOG2E) + chunk_total[i]"
-WRITE = 'tile[i, j] = T.exp2((T.cast(loaded[i, j], "float32") - top[i]) * LOG2E) / total[i]'
+# A thread.
+LOAD = 'value = T.cast(X[first + w // warps, start + column(i, w, t, v)], "float32")'
+INSIDE = "inside = start + column(i, w, t, v) < N"
+MASK = 'tile[i, w, t, v] = T.if_then_else(inside, value, -T.infinity("float32"))'
 LOW = 'T.fill(top, T.min_value("float32"))'
+MAX = "T.reduce_max(tile, folded, dim=0)"
+KEEP_TOP = "T.copy(top, old_top)"
+RAISE_TOP = "T.reduce_max(folded, top, dim=2, clear=False)"
+WEIGH = "tile[i, w, t, v] = T.exp2((tile[i, w, t, v] - top[w, t]) * LOG2E)"
+RESCALE = "total[w, t] *= T.exp2((old_top[w, t] - top[w, t]) * LOG2E)"
+SUM = "T.reduce_sum(folded, total, dim=2, clear=False)"
+
+# Threads of a row, and warps of a row.
+JOIN_TOPS = "T.reduce_max(tops, top, dim=1)"
+JOIN_RESCALE = "totals[i, j] *= T.exp2((tops[i, j] - top[i]) * LOG2E)"
+JOIN_TOTALS = "T.reduce_sum(totals, total, dim=1)"
+FROM_WARPS = "totals[r, w] = shared_total[r * warps + w]"
+
+# What is written, in one pass.
+FACTOR = "total[w, t] = T.exp2((top[w, t] - row_top[w // warps]) * LOG2E) / row_total[w // warps]"
+STORE = "Y[first + w // warps, column(i, w, t, v)] = tile[i, w, t, v] * total[w, t]"
+
+# In two.
+CHUNKS = "for c in T.serial(chunks):"
+START = "start = (part * piece // chunk + pieces + c) % chunks * chunk"
+START_AGAIN = "start = (part + pieces - 1 - p) * piece"
+WEIGH_AGAIN = "weight = T.exp2((value - row_top[w // warps]) * LOG2E)"
+STORE_AGAIN = "Y[first + w // warps, start + column(i, w, t, v)] = weight / row_total[w // warps]"
+
+FIRST_LOAD, SECOND_LOAD = f"{LOAD}\n{INSIDE}", f"{LOAD}\n{WEIGH_AGAIN}"
 
 MUTANTS = (
-    _one_pass(
+    # A thread's values.
+    _softmax(
         id="tail-not-masked",
         why="the zeros past the end weigh exp(0 - max) each",
-        changes={"j < N": "j < chunk"},
+        changes={INSIDE: "inside = column(i, w, t, v) < chunk"},
         first=("n-127-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="tail-mask-one-late",
         why="one zero past the end weighs",
-        changes={"j < N": "j <= N"},
+        changes={INSIDE: INSIDE.replace("<", "<=")},
         first=("last-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="tail-mask-one-early",
         why="the last column weighs nothing",
-        changes={"j < N": "j < N - 1"},
+        changes={INSIDE: f"{INSIDE} - 1"},
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
+        id="tail-mask-of-the-first-chunk",
+        why="the zeros past the end of later chunks weigh",
+        changes={INSIDE: INSIDE.replace("start + ", "")},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
         id="masked-with-zero",
         why="masked columns weigh exp(0 - max)",
         changes={'-T.infinity("float32")': "0.0"},
         first=("last-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="masked-with-a-finite-number",
         why="in a row of -inf, masked columns are the largest",
         changes={'-T.infinity("float32")': 'T.min_value("float32")'},
         first=("special-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="masked-after-the-maximum",
         why="the zeros past the end still raise the maximum",
         changes={
-            MASK: "tile[i, j] = value",
-            WEIGH: f"{WEIGH}\ntile[i, j] = T.if_then_else(j < N, tile[i, j], 0.0)",
+            MASK: "tile[i, w, t, v] = value",
+            WEIGH: f"{WEIGH}\nif start + column(i, w, t, v) >= N:\n    tile[i, w, t, v] = 0.0",
         },
         first=("last-fp32",),
     ),
-    _one_pass(
-        id="summed-before-masked",
-        why="the sum holds the weights past the end, the store does not",
-        changes={
-            "j < N": "j < chunk",
-            DIVIDE: f"{DIVIDE}\ntile[i, j] = T.if_then_else(j < N, tile[i, j], 0.0)",
-        },
-        first=("n-127-fp32",),
-    ),
-    _one_pass(
+    _softmax(
         id="maximum-not-subtracted",
         why="exp(x) overflows, or all of a row flushes to 0",
-        changes={WEIGH: "tile[i, j] = T.exp2(tile[i, j] * LOG2E)"},
+        changes={WEIGH: "tile[i, w, t, v] = T.exp2(tile[i, w, t, v] * LOG2E)"},
         first=("ten-thousand-fp32",),
     ),
-    _one_pass(
-        id="maximum-of-the-first-row",
-        why="rows are measured against the maximum of another",
-        changes={WEIGH: WEIGH.replace("top[i]", "top[0]")},
-        first=("special-fp32",),
+    _softmax(
+        id="maximum-of-another-row",
+        why="values are measured by the maximum of a thread of the block's first row",
+        changes={WEIGH: WEIGH.replace("top[w, t]", "top[0, t]")},
+        first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="maximum-of-magnitudes",
         why="rows far below zero flush to 0",
-        changes={MAX: "T.reduce_absmax(tile, top, dim=1)"},
+        changes={MAX: "T.reduce_absmax(tile, folded, dim=0)"},
         first=("special-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="minimum",
-        why="measured against the smallest value",
-        changes={MAX: "T.reduce_min(tile, top, dim=1)"},
+        why="measured by the smallest value",
+        changes={RAISE_TOP: RAISE_TOP.replace("max", "min")},
         first=("n-1-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="base-two",
         why="2^x for exp(x)",
         changes={WEIGH: WEIGH.replace(" * LOG2E", "")},
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="scaled-for-the-wrong-exponential",
         why="exp of what is scaled for exp2",
         changes={WEIGH: WEIGH.replace("T.exp2", "T.exp")},
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="log2e-cut",
         why="1.4427 for log2(e)",
         changes={WEIGH: WEIGH.replace("LOG2E", "1.4427")},
         first=("rising-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="scaled-before-subtracted",
         why="x * log2(e) and max * log2(e) are rounded each, and cancel",
-        changes={WEIGH: "tile[i, j] = T.exp2(tile[i, j] * LOG2E - top[i] * LOG2E)"},
+        changes={WEIGH: "tile[i, w, t, v] = T.exp2(tile[i, w, t, v] * LOG2E - top[w, t] * LOG2E)"},
         first=("ten-thousand-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="maximum-not-scaled",
         why="only one of the two is brought to base 2",
-        changes={WEIGH: "tile[i, j] = T.exp2(tile[i, j] * LOG2E - top[i])"},
+        changes={WEIGH: "tile[i, w, t, v] = T.exp2(tile[i, w, t, v] * LOG2E - top[w, t])"},
         first=("ten-thousand-fp32",),
     ),
-    _one_pass(
-        id="not-normalised",
-        why="weights are not divided by their sum",
-        changes={DIVIDE: "tile[i, j] /= 1.0"},
-        first=("n-128-fp32",),
-    ),
-    _one_pass(
-        id="sum-of-the-first-row",
-        why="rows are divided by the sum of another",
-        changes={DIVIDE: "tile[i, j] /= total[0]"},
-        first=("n-128-fp32",),
-    ),
-    _one_pass(
+    _softmax(
         id="sum-in-the-tensor-type",
-        why="the sum is rounded to 16 bits",
-        changes={
-            'top = T.alloc_fragment((rows,), "float32")\ntotal = T.alloc_fragment((rows,), "float32")': (
-                'top = T.alloc_fragment((rows,), "float32")\ntotal = T.alloc_fragment((rows,), dtype)'
-            )
-        },
+        why="a thread's sum, and its factor, are rounded to 16 bits",
+        changes={'"float32")  # so far, relative': "dtype)  # so far, relative"},
         first=("n-1000-fp16",),
     ),
-    _one_pass(
+    _softmax(
         id="weights-in-the-tensor-type",
-        why="weights are rounded to 16 bits before they are divided",
+        why="weights are rounded to 16 bits before they are scaled",
         changes={
-            WEIGH: 'tile[i, j] = T.cast(T.cast(T.exp2((tile[i, j] - top[i]) * LOG2E), dtype), "float32")'
+            WEIGH: """\
+weight = T.exp2((tile[i, w, t, v] - top[w, t]) * LOG2E)
+tile[i, w, t, v] = T.cast(T.cast(weight, dtype), "float32")"""
         },
         first=("n-1000-fp16",),
     ),
-    _one_pass(
+    _softmax(
         id="differences-in-the-tensor-type",
         why="what is left after the maximum is rounded to 16 bits",
-        changes={WEIGH: 'tile[i, j] = T.exp2(T.cast(T.cast(tile[i, j] - top[i], dtype), "float32") * LOG2E)'},
+        changes={
+            WEIGH: """\
+difference = T.cast(tile[i, w, t, v] - top[w, t], dtype)
+tile[i, w, t, v] = T.exp2(T.cast(difference, "float32") * LOG2E)"""
+        },
         first=("n-1000-fp16",),
     ),
-    _one_pass(
+    _softmax(
         id="exponential-in-fp16",
         why="exp2 is that of half precision",
         changes={
             WEIGH: """\
-exponent = T.cast((tile[i, j] - top[i]) * LOG2E, "float16")
-tile[i, j] = T.cast(T.exp2(exponent), "float32")"""
+exponent = T.cast((tile[i, w, t, v] - top[w, t]) * LOG2E, "float16")
+tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
         },
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
+        id="nan-hidden",
+        why="fmax with 0 takes NaN out of the weights",
+        changes={WEIGH: "tile[i, w, t, v] = T.max(T.exp2((tile[i, w, t, v] - top[w, t]) * LOG2E), 0.0)"},
+        first=("special-fp32",),
+    ),
+    _softmax(
+        id="maximum-from-zero",
+        why="rows far below zero flush to 0",
+        changes={LOW: "T.clear(top)"},
+        first=("last-fp32",),
+    ),
+    _softmax(
+        id="maximum-from-minus-infinity",
+        why="a thread that holds only -inf gets (-inf) - (-inf)",
+        changes={LOW: 'T.fill(top, -T.infinity("float32"))'},
+        first=("late-values-fp16",),
+    ),
+    _softmax(
+        id="maximum-starts-at-fp16-lowest",
+        why="a row that lies below -65504 has nothing to divide",
+        changes={LOW: "T.fill(top, -65504.0)"},
+        first=("far-below-fp32",),
+    ),
+    _softmax(
+        id="maximum-starts-at-1e4",
+        why="a row that lies below -1e4 has nothing to divide",
+        changes={LOW: "T.fill(top, -1e4)"},
+        first=("far-below-online-fp16",),
+    ),
+    _softmax(
+        id="maximum-starts-at-1e30",
+        why="a row that lies below -1e30 has nothing to divide",
+        changes={LOW: "T.fill(top, -1e30)"},
+        first=("far-below-online-bf16",),
+    ),
+    _softmax(
+        id="sum-not-cleared",
+        why="adds to registers that nothing has written",
+        changes={"T.clear(total)": ""},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="sum-from-one",
+        why="the sum starts at 1, which counts in a row of -inf",
+        changes={"T.clear(total)": "T.fill(total, 1.0)"},
+        first=("special-fp32",),
+    ),
+    # From chunk to chunk.
+    _softmax(
+        id="not-rescaled",
+        why="the sum does not follow the maximum",
+        changes={RESCALE: "total[w, t] *= 1.0"},
+        first=("rising-online-fp32",),
+    ),
+    _softmax(
+        id="rescaled-upwards",
+        why="the sign of the exponent is wrong",
+        changes={RESCALE: RESCALE.replace("old_top[w, t] - top[w, t]", "top[w, t] - old_top[w, t]")},
+        first=("rising-online-fp32",),
+    ),
+    _softmax(
+        id="rescaled-in-base-two",
+        why="the rescaling takes 2^x for exp(x)",
+        changes={RESCALE: RESCALE.replace(" * LOG2E", "")},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="chunk-rescaled-too",
+        why="the new chunk's sum is rescaled with the old one",
+        changes={
+            RESCALE: "total[w, t] *= 1.0",
+            SUM: f"{SUM}\nfor w, t in T.Parallel(rows * warps, lanes):\n    {RESCALE}",
+        },
+        first=("rising-online-fp32",),
+    ),
+    _softmax(
+        id="old-maximum-kept-too-late",
+        why="the old maximum is the new one: nothing is rescaled",
+        changes={KEEP_TOP: "", RAISE_TOP: f"{RAISE_TOP}\n{KEEP_TOP}"},
+        first=("rising-online-fp32",),
+    ),
+    _softmax(
+        id="maximum-forgotten",
+        why="each chunk has a maximum of its own, -inf where it holds nothing else",
+        changes={RAISE_TOP: "T.reduce_max(folded, top, dim=2)"},
+        first=("n-31-fp16",),
+    ),
+    _softmax(
+        id="rescaled-by-2e-16-at-least",
+        why="a sum that hardly counts any more is not scaled down as far",
+        changes={RESCALE: "total[w, t] *= T.exp2(T.max((old_top[w, t] - top[w, t]) * LOG2E, -16.0))"},
+        first=("tower-online-fp32",),
+    ),
+    _softmax(
+        id="last-chunk-not-summed",
+        why="one chunk too few in the first pass",
+        changes={CHUNKS: "for c in T.serial(chunks - 1):"},
+        first=("n-49152-fp16",),
+    ),
+    _softmax(
+        id="chunks-rounded-down",
+        why="the tail is neither summed nor written",
+        changes={"math.ceil(N / chunk)": "N // chunk"},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="sum-over-the-own-chunk",
+        why="a block sums what it writes, and not the rest of the row",
+        changes={CHUNKS: "for c in T.serial(1):", START: "start = part * piece // chunk * chunk"},
+        first=("n-49152-fp16",),
+    ),
+    _softmax(
+        id="sum-not-round-to-the-start",
+        why="a block sums from its share on, and not what lies before",
+        changes={START: "start = (part * piece // chunk + c) * chunk"},
+        first=("n-49152-fp16",),
+    ),
+    _softmax(
+        id="first-chunk-summed-twice",
+        why="each block goes round to where it began, and a chunk too far",
+        changes={CHUNKS: "for c in T.serial(chunks + 1):"},
+        first=("n-49152-fp16",),
+    ),
+    # Between threads, and between warps.
+    _softmax(
+        id="exchanged-before-rescaled",
+        why="sums relative to different maxima are added",
+        changes={JOIN_RESCALE: "totals[i, j] *= 1.0"},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="exchanged-upwards",
+        why="sums are scaled up where they should be scaled down",
+        changes={JOIN_RESCALE: JOIN_RESCALE.replace("tops[i, j] - top[i]", "top[i] - tops[i, j]")},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="exchanged-by-2e-24-at-least",
+        why="sums that hardly count any more are not scaled down as far",
+        changes={JOIN_RESCALE: "totals[i, j] *= T.exp2(T.max((tops[i, j] - top[i]) * LOG2E, -24.0))"},
+        first=("tower-online-fp32",),
+    ),
+    _softmax(
+        id="last-lane-left-out",
+        why="what the last lane of a warp, or a row's last warp, has summed is lost",
+        changes={JOIN_RESCALE: f"{JOIN_RESCALE}\nif j == tops.shape[1] - 1:\n    totals[i, j] = 0.0"},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="last-warp-left-out",
+        why="the sum of a row's last warp is lost",
+        changes={
+            FROM_WARPS: "totals[r, w] = T.if_then_else(w < warps - 1, shared_total[r * warps + w], 0.0)"
+        },
+        first=("n-8191-fp32",),
+    ),
+    _softmax(
+        id="first-warp-for-all",
+        why="the sum of a row's first warp stands for those of the others",
+        changes={FROM_WARPS: FROM_WARPS.replace("+ w", "")},
+        first=("n-8191-fp32",),
+    ),
+    _softmax(
+        id="warps-of-the-first-row",
+        why="rows of a block take the sums of the first one's warps",
+        changes={FROM_WARPS: FROM_WARPS.replace("r * warps + ", "")},
+        first=("n-1025-fp32",),
+    ),
+    _softmax(
+        id="exchanged-minimum",
+        why="beside the maximum of a thread that holds nothing, all others overflow",
+        changes={JOIN_TOPS: "T.reduce_min(tops, top, dim=1)"},
+        first=("n-31-fp16",),
+    ),
+    # What is written.
+    _softmax(
+        id="factor-forgotten",
+        why="weights by a thread's maximum are taken for weights by the row's",
+        changes={FACTOR: "total[w, t] = 1.0 / row_total[w // warps]"},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="factor-upwards",
+        why="weights are scaled up to the row's maximum instead of down",
+        changes={
+            FACTOR: FACTOR.replace("top[w, t] - row_top[w // warps]", "row_top[w // warps] - top[w, t]")
+        },
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="factor-of-the-first-row",
+        why="weights are brought to the maximum of another row",
+        changes={FACTOR: FACTOR.replace("row_top[w // warps]", "row_top[0]")},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="not-normalised",
+        why="weights are not divided by their sum",
+        changes={FACTOR: FACTOR.replace(" / row_total[w // warps]", "")},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="sum-of-the-first-row",
+        why="rows are divided by the sum of another",
+        changes={FACTOR: FACTOR.replace("row_total[w // warps]", "row_total[0]")},
+        first=("n-128-fp32",),
+    ),
+    _softmax(
+        id="empty-sum-guarded",
+        why="a row of -inf gives zeros, where softmax has no value",
+        changes={FACTOR: FACTOR.replace("row_total[w // warps]", "T.max(row_total[w // warps], 1e-30)")},
+        first=("special-fp32",),
+    ),
+    _softmax(
         id="weights-below-2e-14-flushed",
         why="weights that fp16 holds as subnormal become 0",
         changes={
-            STORE: f"""\
-for i, j in T.Parallel(rows, chunk):
-    tile[i, j] = T.if_then_else(tile[i, j] < 2**-14, 0.0, tile[i, j])
-{STORE}"""
+            STORE: """\
+weight = tile[i, w, t, v] * total[w, t]
+Y[first + w // warps, column(i, w, t, v)] = T.if_then_else(weight < 2**-14, 0.0, weight)"""
         },
         first=("n-32768-fp16",),
     ),
-    _one_pass(
-        id="nan-hidden",
-        why="fmax with 0 takes NaN out of the weights",
-        changes={WEIGH: "tile[i, j] = T.max(T.exp2((tile[i, j] - top[i]) * LOG2E), 0.0)"},
-        first=("special-fp32",),
-    ),
-    _one_pass(
-        id="empty-sum-guarded",
-        why="a row of -inf gives zeros, where softmax has no value",
-        changes={
-            WEIGH: """\
-weight = T.exp2((tile[i, j] - top[i]) * LOG2E)
-tile[i, j] = T.if_then_else(top[i] == -T.infinity("float32"), 0.0, weight)""",
-            DIVIDE: "tile[i, j] /= T.max(total[i], 1e-30)",
-        },
-        first=("special-fp32",),
-    ),
-    _one_pass(
+    _softmax(
         id="grid-rounded-down",
         why="no block for the last rows",
         changes={"T.ceildiv(M, rows)": "M // rows"},
         first=("n-31-fp16",),
     ),
-    _one_pass(
+    _softmax(
         id="rows-one-down",
         why="the row below is read",
-        changes={LOAD: "T.copy(X[block * rows + 1, 0], loaded)"},
+        changes={FIRST_LOAD: FIRST_LOAD.replace("w // warps", "w // warps + 1")},
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="columns-one-on",
         why="rows are read from their second column on",
-        changes={LOAD: "T.copy(X[block * rows, 1], loaded)"},
+        changes={FIRST_LOAD: FIRST_LOAD.replace("i, w, t, v)]", "i, w, t, v) + 1]")},
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="blocks-overlap",
         why="blocks start one row too early",
-        changes={STORE: "T.copy(tile, Y[block * (rows - 1), 0])"},
+        changes={STORE: STORE.replace("first", "block * (rows - 1)")},
         first=("n-31-fp16",),
     ),
-    _one_pass(
+    _softmax(
         id="in-place",
         why="weights replace X as well",
-        changes={STORE: f"{STORE}\nT.copy(tile, X[block * rows, 0])"},
+        changes={
+            STORE: f"{STORE}\nX[first + w // warps, column(i, w, t, v)] = tile[i, w, t, v] * total[w, t]"
+        },
         first=("n-128-fp32",),
     ),
-    _one_pass(
+    _softmax(
         id="first-row-of-a-block-only",
         why="the other rows are not stored",
-        changes={
-            STORE: "for j in T.Parallel(chunk):\n    Y[block * rows, j] = tile[0, j]",
-        },
+        changes={STORE: f"if w // warps == 0:\n    {STORE}"},
         first=("n-31-fp16",),
     ),
-    _online(
-        id="online-not-rescaled",
-        why="the sum does not follow the maximum",
-        changes={RESCALE: "total[i] = total[i] + chunk_total[i]"},
-        first=("rising-online-fp32",),
-    ),
-    _online(
-        id="online-rescaled-upwards",
-        why="the sign of the exponent is wrong",
-        changes={RESCALE: RESCALE.replace("old_top[i] - top[i]", "top[i] - old_top[i]")},
-        first=("rising-online-fp32",),
-    ),
-    _online(
-        id="online-rescaled-in-base-two",
-        why="the rescaling takes 2^x for exp(x)",
-        changes={RESCALE: RESCALE.replace(" * LOG2E", "")},
-        first=("rising-online-fp32",),
-    ),
-    _online(
-        id="online-chunk-rescaled-too",
-        why="the new chunk's sum is rescaled with the old one",
-        changes={RESCALE: "total[i] = (total[i] + chunk_total[i]) * T.exp2((old_top[i] - top[i]) * LOG2E)"},
-        first=("rising-online-fp32",),
-    ),
-    _online(
-        id="online-old-maximum-kept-too-late",
-        why="the old maximum is the new one: nothing is rescaled",
-        changes={KEEP_TOP: RAISE_TOP, RAISE_TOP: KEEP_TOP},
-        first=("rising-online-fp32",),
-    ),
-    _online(
-        id="online-maximum-forgotten",
-        why="each chunk has a maximum of its own: falling values overflow",
-        changes={RAISE_TOP: "T.reduce_max(tile, top, dim=1)"},
-        first=("special-online-fp32",),
-    ),
-    _online(
-        id="online-maximum-from-zero",
-        why="rows far below zero flush to 0",
-        changes={LOW: "T.clear(top)"},
-        first=("last-online-fp32",),
-    ),
-    _online(
-        id="online-maximum-from-minus-infinity",
-        why="a first chunk of -inf gives (-inf) - (-inf)",
-        changes={LOW: 'T.fill(top, -T.infinity("float32"))'},
-        first=("late-values-online-fp32",),
-    ),
-    _online(
-        id="online-sum-not-cleared",
-        why="adds to registers that nothing has written",
-        changes={"T.clear(total)": ""},
-        first=("n-32769-fp32",),
-    ),
-    _online(
-        id="online-sum-from-one",
-        why="the sum starts at 1",
-        changes={"T.clear(total)": "T.fill(total, 1.0)"},
-        first=("special-online-fp32",),
-    ),
-    _online(
-        id="online-last-chunk-not-summed",
-        why="one chunk too few in the first pass",
+    _softmax(
+        id="summed-before-masked",
+        why="the sum holds weights past the end, what is stored does not",
         changes={
-            f"for c in T.serial(chunks):\n    {LOAD_FIRST}": (
-                f"for c in T.serial(chunks - 1):\n    {LOAD_FIRST}"
-            )
+            INSIDE: "inside = column(i, w, t, v) < chunk",
+            STORE: f"if column(i, w, t, v) < N:\n    {STORE}",
         },
-        first=("n-49152-fp16",),
+        first=("n-127-fp32",),
     ),
-    _online(
-        id="online-chunks-rounded-down",
-        why="the tail is neither summed nor written",
-        changes={"math.ceil(N / chunk)": "N // chunk"},
+    # What is written in the second pass.
+    _softmax(
+        id="second-pass-one-piece-off",
+        why="the last piece is not written, and one past the end is",
+        changes={START_AGAIN: START_AGAIN.replace("pieces - 1", "pieces")},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-tail-not-masked",
-        why="the zeros past the end weigh",
-        changes={"c * chunk + j < N": "j < chunk"},
+    _softmax(
+        id="second-pass-one-column-off",
+        why="blocks write from the second column of their share on, and one of the next",
+        changes={START_AGAIN: f"{START_AGAIN} + 1"},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-tail-mask-one-late",
-        why="one zero past the end weighs",
-        changes={"c * chunk + j < N": "c * chunk + j <= N"},
-        first=("last-online-fp32",),
-    ),
-    _online(
-        id="online-tail-mask-one-early",
-        why="the last column weighs nothing",
-        changes={"c * chunk + j < N": "c * chunk + j < N - 1"},
-        first=("last-online-fp32",),
-    ),
-    _online(
-        id="online-second-pass-one-chunk-off",
-        why="the last chunk is not written, and one past the end is",
-        changes={"(chunks - 1 - c) * chunk": "(chunks - c) * chunk"},
+    _softmax(
+        id="shares-overlap",
+        why="shares begin where the one before has not ended",
+        changes={START_AGAIN: START_AGAIN.replace("* piece", "* (piece - 1)")},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-second-pass-stale",
-        why="what the second pass writes is the last chunk that the first one loaded",
-        changes={LOAD_SECOND: ""},
+    _softmax(
+        id="shares-rounded-down",
+        why="nobody writes the last columns",
+        changes={"math.ceil(N / share)": "N // share"},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-sum-in-the-tensor-type",
-        why="the sum is kept in 16 bits",
-        changes={'"float32")  # the sum so far': "dtype)  # the sum so far"},
-        first=("n-49152-fp16",),
+    _softmax(
+        id="shares-of-one-block",
+        why="what the first block of a row writes, all do",
+        changes={START_AGAIN: START_AGAIN.replace("part + ", "")},
+        first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-second-pass-reads-the-output",
+    _softmax(
+        id="second-pass-reads-the-output",
         why="the second pass reads Y, which nothing has written",
-        changes={LOAD_SECOND: "T.copy(Y[block * rows, column], loaded)"},
+        changes={SECOND_LOAD: SECOND_LOAD.replace("X[", "Y[")},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-second-pass-forwards-from-backwards",
-        why="chunks are read from one end and written from the other",
-        changes={LOAD_SECOND: LOAD_FIRST},
-        first=("n-32769-fp32",),
+    _softmax(
+        id="second-pass-forwards-from-backwards",
+        why="pieces are read from one end and written from the other",
+        changes={SECOND_LOAD: SECOND_LOAD.replace("start", "p * piece")},
+        first=("n-32780-bf16",),
     ),
-    _online(
-        id="online-last-element-not-written",
+    _softmax(
+        id="second-pass-last-element-not-written",
         why="the second pass stops one column early",
-        changes={
-            STORE_CHUNK: """\
-for i, j in T.Parallel(rows, chunk):
-    if column + j < N - 1:
-        Y[block * rows + i, column + j] = tile[i, j]"""
-        },
+        changes={STORE_AGAIN: f"if start + column(i, w, t, v) < N - 1:\n    {STORE_AGAIN}"},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-not-normalised",
+    _softmax(
+        id="second-pass-not-normalised",
         why="weights are not divided by their sum",
-        changes={WRITE: WRITE.replace(" / total[i]", "")},
+        changes={STORE_AGAIN: STORE_AGAIN.replace(" / row_total[w // warps]", "")},
         first=("n-32769-fp32",),
     ),
-    _online(
-        id="online-scaled-before-subtracted",
+    _softmax(
+        id="second-pass-by-a-threads-maximum",
+        why="weights by a thread's maximum are divided by the sum of the row",
+        changes={WEIGH_AGAIN: WEIGH_AGAIN.replace("row_top[w // warps]", "top[w, t]")},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="second-pass-scaled-before-subtracted",
         why="x * log2(e) and max * log2(e) are rounded each, and cancel",
-        changes={
-            WRITE: 'tile[i, j] = T.exp2(T.cast(loaded[i, j], "float32") * LOG2E - top[i] * LOG2E) / total[i]'
-        },
+        changes={WEIGH_AGAIN: "weight = T.exp2(value * LOG2E - row_top[w // warps] * LOG2E)"},
         first=("ten-thousand-online-fp32",),
     ),
-    _one_pass(
-        id="maximum-starts-at-fp16-lowest",
-        why="a row that lies below -65504 has nothing to divide",
-        changes={
-            "T.reduce_max(tile, top, dim=1)": (
-                "T.fill(top, -65504.0)\nT.reduce_max(tile, top, dim=1, clear=False)"
-            )
-        },
-        first=("far-below-fp32",),
-    ),
-    _online(
-        id="online-maximum-starts-at-1e4",
-        why="a row that lies below -1e4 has nothing to divide",
-        changes={'T.fill(top, T.min_value("float32"))': "T.fill(top, -1e4)"},
-        first=("far-below-online-fp16",),
-    ),
-    _online(
-        id="online-maximum-starts-at-1e30",
-        why="a row that lies below -1e30 has nothing to divide",
-        changes={'T.fill(top, T.min_value("float32"))': "T.fill(top, -1e30)"},
-        first=("far-below-online-bf16",),
-    ),
-    _online(
-        id="online-rescaled-by-2e-24-at-least",
-        why="a sum that hardly counts any more is not scaled down as far",
-        changes={
-            "T.exp2((old_top[i] - top[i]) * LOG2E)": "T.exp2(T.max((old_top[i] - top[i]) * LOG2E, -24.0))"
-        },
-        first=("tower-online-fp32",),
-    ),
     # What only a GPU shows.
-    _one_pass(
+    _softmax(
         id="exchange-without-barrier",
-        why="rows are turned round through shared memory, and no thread waits for the others",
-        changes={
-            LOAD: "staged = T.alloc_shared((rows, chunk), dtype)\nT.copy(X[block * rows, 0], staged)",
-            "loaded[i, j]": "staged[i, chunk - 1 - j]",
-            "j < N": "chunk - 1 - j < N",
-            STORE: """\
-for i, j in T.Parallel(rows, chunk):
-    Y[block * rows + i, chunk - 1 - j] = tile[i, j]""",
-        },
+        why="warps read what the others have not written yet",
+        changes={},
+        first=(
+            "n-8191-fp32",
+            "n-32768-fp16",
+            "n-32769-fp32",
+        ),
         options={"tl.disable_thread_storage_sync": True},
-        first=("n-127-fp32", "n-1025-fp32", "n-8191-fp32"),
         unseen="barriers between threads",
     ),
 )
