@@ -9,6 +9,9 @@ SPECIALIZED_REGISTERS = 240
 """Registers of a thread, at most, where warps that copy hand theirs to those that compute: TileLang 0.1.15
 gives a block all that the multiprocessor has."""
 
+COPYING_REGISTERS = 24
+"""What those that copy keep: the least that `setmaxnreg` takes (PTX ISA 9.0)."""
+
 
 @dataclass(frozen=True)
 class Tiling:
