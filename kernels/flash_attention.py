@@ -16,6 +16,10 @@ Tiling
     and output stay in registers: no q_len x k_len matrix reaches memory. Each query carries the largest
     score and the sum of the weights so far; where a tile raises the former, what has been accumulated is
     rescaled (Milakov and Gimelshein, arXiv:1805.02867; Dao, arXiv:2307.08691).
+
+Forms
+    `program` takes one step after the other. `overlapped`, for Hopper, multiplies one tile of keys while the
+    scores of the next become weights; its blocks may stay, and take tile after tile of queries.
 """
 
 import itertools
@@ -32,18 +36,28 @@ from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as element
 from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
-from tilecheck.tiling import SPECIALIZED_REGISTERS, Tiling
+from tilecheck.tiling import COPYING_REGISTERS, SPECIALIZED_REGISTERS, Tiling
 
 
 @dataclass(frozen=True)
 class Schedule:
     """block_m, block_n: queries and keys of a tile.  stages: tiles of keys in flight; 0: no pipeline.
-    threads: that compute; where there are bulk copies, a pipeline adds 128 that load."""
+    threads: that compute; where there are bulk copies, a pipeline adds 128 that load.
+    overlap: products beside softmax, in the form `overlapped`.  blocks: that stay there, and take tile after
+    tile of queries; 0 for a block for each tile. The two are printed where they are set.
+    """
 
     block_m: int
     block_n: int
     stages: int
     threads: int
+    overlap: bool = False
+    blocks: int = 0
+
+    def __repr__(self) -> str:
+        quiet = ("overlap", "blocks")
+        shown = (f"{name}={value}" for name, value in vars(self).items() if value or name not in quiet)
+        return f"Schedule({', '.join(shown)})"
 
 
 def default_schedule(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
@@ -54,6 +68,10 @@ def default_schedule(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Sch
     block_n = 64 if head_dim <= 64 else 32
     stages = 2 if arch.bulk_copy or (not causal and head_dim <= 128) else 1  # causal: see `legal`
     return Schedule(64, block_n, stages, 128)
+
+
+REGISTERS = {128: 240, 256: 240, 384: 160}
+"""Of a thread that computes in `overlapped`, by how many do: what 128 threads leave that only copy."""
 
 
 def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> None:
@@ -106,6 +124,11 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
             "known only at run time ('Downcast from tirx.Sub to ir.IntImm failed'); use 0 or 1"
         )
 
+    if schedule.blocks < 0 or (schedule.blocks and not schedule.overlap):
+        raise ValueError(f"blocks={schedule.blocks} must be 0, or positive with overlap: {schedule}")
+    if schedule.overlap:
+        _check_overlap(schedule, case, wgmma_and_bulk=bulk and _uses_wgmma(schedule, arch))
+
     # Barriers are static shared memory, and the dynamic one starts at a multiple of 1 KiB after them.
     shared = shared_memory(schedule, case, arch, pass_configs) + KIB * bulk
     if shared > arch.shared_per_block:
@@ -115,12 +138,30 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
         )
 
 
+def _check_overlap(schedule: Schedule, case: Case, wgmma_and_bulk: bool) -> None:
+    """ValueError where `overlapped` cannot compute what `program` can."""
+    threads, head_dim = schedule.threads, case.dims["head_dim"]
+    if not wgmma_and_bulk:
+        raise ValueError(f"overlap takes wgmma, and bulk copies that have warps of their own: {schedule}")
+    if threads not in REGISTERS or schedule.block_m != threads // 2:
+        raise ValueError(f"overlap takes 64 queries for each 128 of up to 384 threads: {schedule}")
+    # Scores, weights and output are in registers at once, beside some 25 others; a little more spills.
+    needed = schedule.block_n * 3 // 4 + head_dim // 2 + 25
+    if needed > REGISTERS[threads]:
+        raise ValueError(f"overlap needs {needed} registers of {REGISTERS[threads]}: {schedule}")
+    tiles = math.ceil(case.dims["q_len"] / schedule.block_m) * case.dims["heads"] * case.dims["batch"]
+    if tiles > 2**30:
+        raise ValueError(f"overlap numbers tiles in 32 bits, and {tiles} are too many: {schedule}")
+
+
 def shared_memory(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> int:
     """Bytes of dynamic shared memory of a block: every stage holds a tile of K and one of V, and the tile of
-    Out takes the place of Q's. Without a pipeline, the only tile of V takes that of the only one of K.
+    Out takes the place of Q's, of which blocks that stay hold two. Without a pipeline, the only tile of V
+    takes that of the only one of K.
     """
     row = case.dims["head_dim"] * element(case.dtype).bytes
-    queries, keys = schedule.block_m * row, max(schedule.stages, 1) * schedule.block_n * row
+    queries = schedule.block_m * row * (2 if schedule.blocks else 1)
+    keys = max(schedule.stages, 1) * schedule.block_n * row
     if schedule.stages == 0 and case.dims["k_len"] <= schedule.block_n:
         return queries + keys
     values_at = queries + keys
@@ -138,7 +179,11 @@ def _uses_wgmma(schedule: Schedule, arch: Arch) -> bool:
     return arch.capability == (9, 0) and schedule.block_m >= 64 and schedule.threads % 128 == 0
 
 
-def program(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, block_m, block_n, stages, threads):
+def program(
+    batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, block_m, block_n, stages, threads, schedule
+):
+    if schedule.overlap:
+        return overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, schedule)
     import tilelang.language as T
 
     scale = math.log2(math.e) / math.sqrt(head_dim)  # weights as powers of 2, which is one instruction
@@ -218,6 +263,190 @@ def program(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, block
             T.copy(out_shared, Out[b, head, q0 : q0 + block_m, :])
 
     return flash_attention
+
+
+def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, schedule):
+    """`program`, with the product of one tile of keys beside the softmax of the next.
+
+    There, tensor cores wait for the exponentials, and these for tensor cores. Here the scores of a tile are
+    ordered before the product of the last tile's weights with V, and become weights while that runs
+    (FlashAttention-3, arXiv:2407.08608). Blocks that stay load the next tile of queries, and its first keys,
+    while they finish and store one.
+    """
+    import tilelang.language as T
+
+    block_m, block_n, threads = schedule.block_m, schedule.block_n, schedule.threads
+    scale = math.log2(math.e) / math.sqrt(head_dim)
+    by_rows = T.GemmWarpPolicy.FullRow
+    near = KEYS_IN_L2 // (4 * k_len * head_dim) * (heads // kv_heads)  # K and V, two bytes each
+    walk = QueryWalk(batch * heads, math.ceil(q_len / block_m), near, schedule.blocks)
+
+    def visible(query):
+        return query + 1 + k_len - q_len if causal else k_len
+
+    @T.prim_func
+    def flash_attention(
+        Q: T.Tensor((batch, heads, q_len, head_dim), dtype),
+        K: T.Tensor((batch, kv_heads, k_len, head_dim), dtype),
+        V: T.Tensor((batch, kv_heads, k_len, head_dim), dtype),
+        Out: T.Tensor((batch, heads, q_len, head_dim), dtype),
+    ):
+        with T.Kernel(walk.blocks, threads=threads) as block:
+            q_shared = T.alloc_shared((block_m, head_dim), dtype)  # and Out's
+            k_shared = T.alloc_shared((block_n, head_dim), dtype)
+            v_shared = T.alloc_shared((block_n, head_dim), dtype)
+            scores = T.alloc_fragment((block_m, block_n), "float32")
+            weights = T.alloc_fragment((block_m, block_n), dtype)
+            out = T.alloc_fragment((block_m, head_dim), "float32")
+            top = T.alloc_fragment((block_m,), "float32")
+            old_top = T.alloc_fragment((block_m,), "float32")
+            rescale = T.alloc_fragment((block_m,), "float32")
+            total = T.alloc_fragment((block_m,), "float32")
+            tile_total = T.alloc_fragment((block_m,), "float32")
+            T.annotate_ws_schedule(warp_roles(schedule, q_shared, k_shared, v_shared))
+
+            for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
+                row, tile = walk.tile(block, turn)
+                b, head, q0 = row // heads, row % heads, tile * block_m
+                group = head // (heads // kv_heads)
+                with T.ws_op("load Q"):
+                    T.copy(Q[b, head, q0 : q0 + block_m, :], q_shared)
+                with T.ws_op("clear"):
+                    T.clear(out)
+                    T.clear(total)
+                    T.fill(top, T.min_value("float32"))
+
+                keys = T.min(T.max(visible(q0 + block_m - 1), 1), k_len)
+                for k in T.serial(T.ceildiv(keys, block_n), annotations={T.WSID: "keys"}):
+                    k0 = k * block_n
+                    with T.ws_op("load K"):
+                        T.copy(K[b, group, k0 : k0 + block_n, :], k_shared)
+                    with T.ws_op("order scores"):
+                        T.wgmma_gemm(
+                            q_shared, k_shared, scores, transpose_B=True, clear_accum=True, policy=by_rows
+                        )
+                    # The product of the tile before, which is ordered after them, goes on. A fence keeps nvcc
+                    # from reading registers before the wait.
+                    with T.ws_op("await scores"):
+                        if k == 0:
+                            T.wait_wgmma(0)
+                        if k > 0:
+                            T.wait_wgmma(1)
+                        T.warpgroup_fence_operand(scores, num_regs=block_n // 2)
+
+                    # Hidden keys, scores to weights, and what the new maximum asks for, as in `program`.
+                    with T.ws_op("softmax"):
+                        if k0 + block_n > visible(q0):
+                            for i, j in T.Parallel(block_m, block_n):
+                                seen = k0 + j < visible(q0 + i)
+                                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity("float32"))
+                        T.copy(top, old_top)
+                        T.reduce_max(scores, top, dim=1, clear=False)
+                        for i, j in T.Parallel(block_m, block_n):
+                            scores[i, j] = T.exp2(scores[i, j] * scale - top[i] * scale)
+                        T.reduce_sum(scores, tile_total, dim=1)
+                        for i in T.Parallel(block_m):
+                            rescale[i] = T.exp2((old_top[i] - top[i]) * scale)
+                            total[i] = total[i] * rescale[i] + tile_total[i]
+
+                    # The exponentials come first: ptxas 13 moves a wait ahead of them, unless it is behind a
+                    # condition; of a warp's lanes one always differs from k.
+                    with T.ws_op("await product"):
+                        if T.any_sync(T.get_thread_binding() % 32 != k):
+                            T.wait_wgmma(0)
+                        T.wait_wgmma(0)
+                        T.warpgroup_fence_operand(out, num_regs=head_dim // 2)
+                    with T.ws_op("round"):
+                        T.copy(scores, weights)
+
+                    with T.ws_op("load V"):
+                        T.copy(V[b, group, k0 : k0 + block_n, :], v_shared)
+                    with T.ws_op("order product"):
+                        for i, j in T.Parallel(block_m, head_dim):
+                            out[i, j] *= rescale[i]
+                        T.wgmma_gemm(weights, v_shared, out, policy=by_rows)
+                        if k + 1 >= T.ceildiv(keys, block_n):  # no step comes that awaits it
+                            T.wait_wgmma(0)
+                            T.warpgroup_fence_operand(out, num_regs=head_dim // 2)
+
+                with T.ws_op("store"):
+                    for i in T.Parallel(block_m):
+                        total[i] = T.if_then_else(total[i] == 0.0, 0.0, 1.0 / total[i])
+                    for i, j in T.Parallel(block_m, head_dim):
+                        out[i, j] *= total[i]
+                    T.copy(out, q_shared)
+                    T.copy(q_shared, Out[b, head, q0 : q0 + block_m, :])
+
+    return flash_attention
+
+
+def warp_roles(schedule, q_shared, k_shared, v_shared):
+    """Which warps of `overlapped` do what, in which order, by the names that it gives its statements.
+
+    One warp loads; those that compute take a tile of V a step after the tile of K of the same keys. Who fills
+    a tile waits until it is free, who uses it until it is full: the barriers for that are TileLang's.
+    """
+    import tilelang.language as T
+
+    def filled(tile, load):
+        return [T.WSSync.producer_acquire(tile), load, T.WSSync.producer_commit(tile)]
+
+    wait, release, warps = T.WSSync.consumer_wait, T.WSSync.consumer_release, schedule.threads // 32
+    step = [
+        *(wait("K"), "order scores", wait("V", stage=1), "order product"),
+        *("await scores", release("K"), "softmax"),
+        *("await product", release("V", stage=1), "round"),
+    ]
+    tile = ["clear", wait("Q"), "keys", "store", release("Q")]
+    return T.WSSchedule(
+        num_warps=warps + 4,  # registers go from hand to hand by four warps
+        roles=[
+            T.WSRole("compute", warps_lo=0, warps_hi=warps, max_nreg=REGISTERS[schedule.threads]),
+            T.WSRole("load", warps_lo=warps, warps_hi=warps + 1, max_nreg=COPYING_REGISTERS),
+        ],
+        pipelines=[
+            T.WSPipeline("Q", [q_shared], depth=2 if schedule.blocks else 1),
+            T.WSPipeline("K", [k_shared], depth=schedule.stages),
+            T.WSPipeline("V", [v_shared], depth=schedule.stages),
+        ],
+        scopes=[
+            T.WSScope("keys", {"load": filled("K", "load K") + filled("V", "load V"), "compute": step}),
+            T.WSScope("tiles", {"load": [*filled("Q", "load Q"), "keys"], "compute": tile}),
+            T.WSScope(T.WSScope.ROOT, {"load": ["tiles"], "compute": ["tiles"]}),
+        ],
+    )
+
+
+class QueryWalk:
+    """Which tiles of queries each block takes, of `rows`, the heads of all batches, that have `tiles` each.
+
+    On each turn every block takes one. The last of a row, which see most keys, come first, those of `near`
+    rows before those of others, so that keys stay in L2. On odd turns blocks take them in reverse order: else
+    some would have the longest each time.
+    """
+
+    def __init__(self, rows: int, tiles: int, near: int, blocks: int) -> None:
+        self._rows, self._tiles = rows, tiles
+        self._near = max(n for n in range(1, min(rows, max(1, near)) + 1) if rows % n == 0)
+        self.blocks = min(blocks or rows * tiles, rows * tiles)
+
+    def turns(self, block):
+        """How many tiles the block takes."""
+        before = math.ceil(self._rows * self._tiles / self.blocks) - 1
+        return before + (self._number(block, before) < self._rows * self._tiles)
+
+    def tile(self, block, turn):
+        """The row, and which of its tiles, that the block takes on its `turn`."""
+        number = self._number(block, turn)
+        together, within = number // (self._near * self._tiles), number % (self._near * self._tiles)
+        return together * self._near + within % self._near, self._tiles - 1 - within // self._near
+
+    def _number(self, block, turn):
+        return turn * self.blocks + block + turn % 2 * (self.blocks - 1 - 2 * block)
+
+
+KEYS_IN_L2 = 32 * 2**20
+"""Bytes of keys and values that blocks read at a time: about half of Hopper's L2 cache."""
 
 
 SMALL_WEIGHT_ERROR = {"float16": 2.0**-25, "bfloat16": 2.0**-126}
@@ -306,23 +535,28 @@ def landmarks(arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -
         yield present("async-copies", "LDGSTS", "tiles of K and V go through registers")
         yield present("copy-groups", "LDGDEPBAR", "nobody waits for the tiles of K and V")
         yield from global_accesses(loads=16, stores=16)  # Q, which nothing overlaps; Out
-    if arch.capability >= (9, 0):
+    if arch.capability >= (9, 0) and not schedule.overlap:  # there Out takes one of the tiles of Q
         yield present("stmatrix", "STSM", "Out goes to shared memory word by word")
 
 
-def tiling(batch, heads, q_len, k_len, head_dim, causal, dtype, arch, block_m, block_n, stages, threads):
+def tiling(
+    batch, heads, q_len, k_len, head_dim, causal, dtype, arch, block_m, block_n, stages, threads, blocks
+):
     """A block reads its queries, and tile by tile the keys that they see: half of a square if causal."""
     size = element(dtype).bytes
     keys = max(1, k_len - q_len / 2) if causal else k_len
     tiles, tile = math.ceil(keys / block_n), 2 * block_n * head_dim
     bulk = arch.bulk_copy and stages > 0
     launched = threads + 128 * bulk
+    tiles_of_queries = math.ceil(q_len / block_m) * heads * batch
+    blocks = min(blocks or tiles_of_queries, tiles_of_queries)
+    turns = math.ceil(tiles_of_queries / max(1, blocks))
     return Tiling(
-        blocks=math.ceil(q_len / block_m) * heads * batch,
+        blocks=blocks,
         threads=launched,
-        flops=2 * block_m * tile * tiles,
-        bytes=(tiles * tile + 2 * block_m * head_dim) * size,
-        steps=tiles,
+        flops=2 * block_m * tile * tiles * turns,
+        bytes=(tiles * tile + 2 * block_m * head_dim) * size * turns,
+        steps=tiles * turns,
         stages=max(stages, 1),
         registers=min(SPECIALIZED_REGISTERS, arch.registers_per_sm // launched)
         if bulk
@@ -543,6 +777,8 @@ GRID = {
     "block_n": (16, 48, 64, 80, 192),
     "stages": (0, 1, 2, 3, 4),
     "threads": (64, 96, 128, 192, 256, 384, 512),
+    "overlap": (False, True),
+    "blocks": (0, 3),
     "pass_configs": (
         {},
         {"tl.enable_fast_math": False},
@@ -556,6 +792,8 @@ TUNING = {
     "block_n": (32, 48, 64, 80, 96, 128, 160, 192, 256),
     "stages": (0, 1, 2, 3, 4),
     "threads": (128, 256, 384, 512),
+    "overlap": (False, True),
+    "blocks": (0, 132),
 }
 
 SPEC = KernelSpec(

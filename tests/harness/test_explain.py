@@ -9,6 +9,7 @@ import pytest
 import tilelang.language as T
 
 import kernels
+from kernels.flash_attention import Schedule
 from tilecheck import environment
 from tilecheck.arches import ARCHES, arch
 from tilecheck.cli import explain, main
@@ -26,9 +27,9 @@ ROOT = Path(__file__).parents[2]
 SPECS = {spec.name: spec for spec in kernels.SPECS}
 
 
-def program_of(kernel: str, id: str, on: str = "sm_90a") -> Program:
+def program_of(kernel: str, id: str, on: str = "sm_90a", schedule: Any = None) -> Program:
     spec = SPECS[kernel]
-    return build_program(spec, spec.case(id), arch(on))
+    return build_program(spec, spec.case(id), arch(on), schedule)
 
 
 def traced(function: Any, **dims: int) -> Layout:
@@ -54,16 +55,25 @@ def test_a_product_is_counted_in_whole_tiles() -> None:
     assert found.open == ()
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Schedule(128, 128, 2, 256),
+        Schedule(128, 128, 2, 256, overlap=True),
+        Schedule(128, 128, 2, 256, overlap=True, blocks=132),
+    ],
+    ids=["by-block", "overlapped", "by-turn"],
+)
 @pytest.mark.parametrize("id", ["dim-64-2k-causal-fp16", "more-queries-causal-fp16", "len-129-causal-fp16"])
-def test_trips_that_depend_on_the_block_are_summed(id: str) -> None:
-    program = program_of("flash_attention", id)
+def test_trips_that_depend_on_the_block_are_summed(id: str, schedule: Schedule) -> None:
+    program = program_of("flash_attention", id, schedule=schedule)
     dims, tile = program.case.dims, program.schedule
     rows = -(-dims["q_len"] // tile.block_m)
     # A block's last query sees this many keys; each is asked for in whole tiles, and one tile at least.
     seen = [(i + 1) * tile.block_m + dims["k_len"] - dims["q_len"] for i in range(rows)]
     trips = [-(-min(max(keys, 1), dims["k_len"]) // tile.block_n) for keys in seen]
     found = layout_of(program)
-    assert [(loop.least, loop.most) for loop in found.loops] == [(min(trips), max(trips))]
+    assert (found.loops[-1].least, found.loops[-1].most) == (min(trips), max(trips))
     of_tile = tile.block_n * dims["head_dim"] * 2
     assert found.read["K"] == sum(trips) * of_tile * dims["heads"] * dims["batch"]
     assert found.products == sum(trips) * dims["heads"] * dims["batch"] * (
@@ -111,6 +121,26 @@ def test_a_scale_loop_inside_a_loop() -> None:
     found = traced(program, n=8)
     assert found.read == {"X": (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8) * 3 * 8 * 4}
     assert [(loop.least, loop.most) for loop in found.loops] == [(1, 8), (3, 3)]
+
+
+def test_a_loop_whose_trips_depend_on_another_loop() -> None:
+    def program(n: int) -> Any:
+        @T.prim_func
+        def main(X: T.Tensor((n, n), "float32"), Y: T.Tensor((n, n), "float32")):
+            with T.Kernel(n, threads=32) as b:
+                tile = T.alloc_fragment((n,), "float32")
+                for i in T.serial(b + 1):
+                    for _j in T.serial(i + b):
+                        T.copy(X[b, 0], tile)
+                    for _k in T.serial(2):
+                        T.copy(tile, Y[b, 0])
+
+        return main
+
+    found = traced(program, n=8)
+    assert found.read == {"X": sum(i + b for b in range(8) for i in range(b + 1)) * 8 * 4}
+    assert found.written == {"Y": 36 * 2 * 8 * 4}
+    assert [(loop.least, loop.most) for loop in found.loops] == [(1, 8), (0, 14), (2, 2)]
 
 
 def test_sizes_that_the_program_takes_from_its_tensors() -> None:

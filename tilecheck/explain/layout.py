@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilecheck.program import Program
 
 MOST_BLOCKS = 4096
-"""Values of block indices that a trip count is worked out for; with more it is left open."""
+"""Values of block and loop indices that a trip count is worked out for; with more it is left open."""
 
 _GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
@@ -87,8 +87,9 @@ def layout_of(program: "Program") -> Layout:
 class _Place:
     """Where a statement is: the grid's indices around it, how often a block comes by, and the lanes there.
 
-    blocks: index variable -> extent.  trips: for each value of the indices that it depends on, how often;
-    None: not known.  depends: those indices.  lanes: iterations of the parallel loops around it.
+    blocks: index variable -> extent, of a loop too where loops inside depend on it.  trips: for each value of
+    the indices that it depends on, how often; None: not known.  depends: those indices.  lanes: iterations of
+    the parallel loops around it.
     """
 
     blocks: Mapping[Any, int] = field(default_factory=dict)
@@ -206,7 +207,7 @@ class _Reader:
         depends = tuple(var for var in place.blocks if var in {*place.depends, *used})
         trips = self._trips(extent, depends, place) if used <= set(place.blocks) else None
         pipelined = node.annotations.get("num_stages") if node.annotations else None
-        own = None if trips is None else trips[0]
+        own = None if trips is None else [count for count, times in trips if times] or [0]
         self.loops.append(
             Loop(
                 node.loop_var.name,
@@ -215,13 +216,33 @@ class _Reader:
                 None if own is None else max(own),
             )
         )
-        inner = None if trips is None else trips[1]
-        self.visit(node.body, replace(place, depends=depends, trips=inner))
+        inside = replace(place, depends=depends, trips=None)
+        if trips is not None and own is not None:
+            if self._decides(node.loop_var, node.body) and len(trips) * max(own) <= MOST_BLOCKS:
+                inside = replace(
+                    inside,
+                    blocks={**place.blocks, node.loop_var: max(own)},
+                    depends=(*depends, node.loop_var),
+                    trips=[times * (i < count) for count, times in trips for i in range(max(own))],
+                )
+            else:
+                inside = replace(inside, trips=[count * times for count, times in trips])
+        self.visit(node.body, inside)
 
-    def _trips(
-        self, extent: Any, depends: tuple[Any, ...], place: _Place
-    ) -> tuple[list[int], list[int]] | None:
-        """For each value of the indices in `depends`: trips of this loop, and of its body in all."""
+    def _decides(self, index: Any, body: Any) -> bool:
+        """Whether loops in `body` may depend on the index, through what is bound there or at once."""
+        extents: list[Any] = []
+
+        def collect(node: Any) -> None:
+            kind = type(node).__name__
+            if kind in ("For", "Bind"):
+                extents.append(node.extent if kind == "For" else node.value)
+
+        self._tvm.tirx.stmt_functor.post_order_visit(body, collect)
+        return any(index in self._tvm.tirx.analysis.undefined_vars(extent) for extent in extents)
+
+    def _trips(self, extent: Any, depends: tuple[Any, ...], place: _Place) -> list[tuple[int, int]] | None:
+        """For each value of the indices in `depends`: trips of this loop, and how often it is begun."""
         if place.trips is None or prod(place.blocks[var] for var in depends) > MOST_BLOCKS:
             return None
         outer = dict(
@@ -231,7 +252,7 @@ class _Reader:
                 strict=True,
             )
         )
-        own, body = [], []
+        trips = []
         for values in itertools.product(*(range(place.blocks[var]) for var in depends)):
             at = dict(zip(depends, values, strict=True))
             count = self._number(
@@ -241,9 +262,8 @@ class _Reader:
             )
             if count is None:
                 return None
-            own.append(max(count, 0))
-            body.append(max(count, 0) * outer[tuple(at[var] for var in place.depends)])
-        return own, body
+            trips.append((max(count, 0), outer[tuple(at[var] for var in place.depends)]))
+        return trips
 
     def _expression(self, node: Any, place: _Place) -> None:
         """Visits an expression: its tile operators, and the loads among its operands."""

@@ -12,7 +12,7 @@ import math
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,8 @@ class Edit:
         several lines, it gives them without the indentation that they share. New text is indented like it.
     within: name of the function or class whose source is edited.
     options: of TileLang's compiler passes, on top of the kernel's own.
+    default_schedule: in place of the spec's own, where the edit is in a form of the kernel that this does not
+        choose.
     why: what is wrong with it; of an equivalent, why it is right.
     """
 
@@ -49,6 +51,7 @@ class Edit:
     changes: Mapping[str, str]
     within: str = "program"
     options: Mapping[str, object] = field(default_factory=dict)
+    default_schedule: Callable[..., object] | None = None
 
     @property
     def name(self) -> str:
@@ -123,7 +126,11 @@ def spec_of(edit: Edit) -> Iterator[KernelSpec]:
         name = f"mutant_{edit.kernel}_{edit.id.replace('-', '_')}"
         try:
             spec: KernelSpec = _load(name, path).SPEC
-            yield replace(spec, pass_configs={**spec.pass_configs, **edit.options}) if edit.options else spec
+            if edit.options:
+                spec = replace(spec, pass_configs={**spec.pass_configs, **edit.options})
+            if edit.default_schedule is not None:
+                spec = replace(spec, default_schedule=edit.default_schedule)
+            yield spec
         finally:
             sys.modules.pop(name, None)
 

@@ -250,6 +250,13 @@ for c in T.serial(chunks):
         changes={attention.Q0: "q0 = tile * block_m"},
     ),
     _attention(
+        id="turns-all-forwards",
+        why="which block takes a tile is nobody's business",
+        changes={" + turn % 2 * (self.blocks - 1 - 2 * block)": ""},
+        within="QueryWalk",
+        default_schedule=attention.STAYING,
+    ),
+    _attention(
         id="scores-scaled-first",
         why="scale is multiplied into the scores, and the exponential is that of e",
         changes={

@@ -1,10 +1,26 @@
 """Wrong attentions."""
 
+from collections.abc import Callable
 from functools import partial
 
+from kernels.flash_attention import Schedule, default_schedule
 from tests.harness.mutants.engine import Mutant
+from tilecheck.arches import Arch
+
+
+def _on_hopper(schedule: Schedule) -> Callable[..., Schedule]:
+    def default(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
+        return schedule if arch.capability == (9, 0) else default_schedule(q_len, head_dim, causal, arch)
+
+    return default
+
+
+STAYING = _on_hopper(Schedule(64, 64, 2, 128, overlap=True, blocks=3))
+"""Blocks that overlap and stay: small cases take several turns, and several tiles of keys in each."""
 
 _mutant = partial(Mutant, kernel="flash_attention")
+_overlapped = partial(_mutant, within="overlapped", default_schedule=STAYING)
+_walked = partial(_mutant, within="QueryWalk", default_schedule=STAYING)
 
 TILE_OF_QUERIES = "T.alloc_shared((block_m, head_dim)"
 TILE_OF_KEYS = "T.alloc_shared((block_n, head_dim)"
@@ -32,6 +48,7 @@ STAGE_OUT = "T.copy(out, out_shared)"
 STORE = "T.copy(out_shared, Out[b, head, q0 : q0 + block_m, :])"
 LOW = 'T.fill(top, T.min_value("float32"))'
 VISIBLE = "return query + 1 + k_len - q_len if causal else k_len"
+PRODUCT = GEMM_V.replace("T.gemm", "T.wgmma_gemm")
 
 MUTANTS = (
     # The mask.
@@ -622,7 +639,160 @@ for i, j in T.Parallel(block_m, head_dim):
         changes={"T.ceildiv(keys, block_n), num_stages": "T.min(T.ceildiv(keys, block_n), 32), num_stages"},
         first=("many-keys-fp16",),
     ),
+    # The form that overlaps.
+    _overlapped(
+        id="overlapped-mask-of-the-next-tile",
+        why="a tile's scores are masked as those of the tile that is loaded next",
+        changes={SEEN: "seen = k0 + block_n + j < visible(q0 + i)"},
+        first=("len-129-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-mask-needed-one-late",
+        why="a tile that hides one key of its first query is not masked",
+        changes={MASK_NEEDED: "if k0 + block_n > visible(q0) + 1:"},
+        first=("len-127-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-diagonal-one-late",
+        why="a query sees the key after its own",
+        changes={VISIBLE: VISIBLE.replace("query + 1", "query + 2")},
+        first=("last-key-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-walk-ends-at-the-first-query",
+        why="the walk over the keys ends where the tile's first query sees no more",
+        changes={KEYS: "keys = T.min(T.max(visible(q0), 1), k_len)"},
+        first=("last-key-more-keys-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-rescaled-after-the-product",
+        why="the step's own product is rescaled with those before",
+        changes={FOLLOW_LOOP: "", PRODUCT: f"{PRODUCT}\n{FOLLOW_LOOP}"},
+        first=("rising-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-rescaled-by-the-step-before",
+        why="the output follows the maximum one step late",
+        changes={
+            FOLLOW_LOOP: "",
+            KEEP_TOP: f"""\
+if k > 0:
+    for i, j in T.Parallel(block_m, head_dim):
+        {FOLLOW}
+{KEEP_TOP}""",
+        },
+        first=("rising-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-maximum-of-each-tile",
+        why="a tile of hidden keys brings the maximum to -inf",
+        changes={RAISE_TOP: "T.reduce_max(scores, top, dim=1)"},
+        first=("more-queries-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-total-not-rescaled",
+        why="the sum does not follow the maximum",
+        changes={TOTAL: "total[i] = total[i] + tile_total[i]"},
+        first=("rising-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-last-product-lost",
+        why="the walk ends with the scores of the last tile, whose product is still to come",
+        changes={PRODUCT: f"if k + 1 < T.ceildiv(keys, block_n):\n    {PRODUCT}"},
+        first=("len-64-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-first-product-lost",
+        why="at the first tile there is no product of a tile before, but there is its own",
+        changes={PRODUCT: f"if k > 0:\n    {PRODUCT}"},
+        first=("len-64-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-weights-before-the-maximum",
+        why="scores are rounded before they become weights",
+        changes={KEEP_TOP: f"{ROUND}\n{KEEP_TOP}", f'with T.ws_op("round"):\n    {ROUND}': ""},
+        first=("len-64-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-values-one-tile-behind",
+        why="V's tile is that of the step before, as its product is",
+        changes={LOAD_V: f"v0 = T.max(k0 - block_n, 0)\n{LOAD_V.replace('k0', 'v0')}"},
+        first=("len-256-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-output-in-16-bits",
+        why="the output is accumulated in the tensors' type",
+        changes={'(block_m, head_dim), "float32"': "(block_m, head_dim), dtype"},
+        first=("sink-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-blind-queries-not-guarded",
+        why="a query that sees no key divides by 0",
+        changes={INVERT: "total[i] = 1.0 / total[i]"},
+        first=("more-queries-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-group-by-remainder",
+        why="heads that share keys are taken to lie kv_heads apart",
+        changes={GROUP: "group = head % kv_heads"},
+        first=("grouped-fp16",),
+    ),
+    # Blocks that stay.
+    _overlapped(
+        id="staying-queries-of-the-first-turn",
+        why="the tile of queries is loaded once",
+        changes={LOAD_Q: f"if turn == 0:\n    {LOAD_Q}"},
+        first=("len-256-fp16",),
+    ),
+    _overlapped(
+        id="staying-output-not-cleared",
+        why="on later turns, an infinite output of the turn before times a rescaling by 0 is NaN",
+        changes={"T.clear(out)": "if turn == 0:\n    T.clear(out)"},
+        first=("special-causal-fp16",),
+    ),
+    _overlapped(
+        id="staying-maximum-not-lowered",
+        why="later turns begin with the largest scores of the turn before",
+        changes={LOW: f"if turn == 0:\n    {LOW}"},
+        first=("last-key-causal-fp16",),
+    ),
+    _walked(
+        id="staying-last-turn-lost",
+        why="tiles that do not fill a turn are left out",
+        changes={"return before + (self._number(block, before) < self._rows * self._tiles)": "return before"},
+        first=("len-256-fp16",),
+    ),
+    _walked(
+        id="staying-last-turn-counted-forwards",
+        why="the last turn, which goes in reverse if odd, is counted as if it did not",
+        changes={"self._number(block, before) <": "before * self.blocks + block <"},
+        first=("len-256-fp16",),
+    ),
+    _walked(
+        id="staying-one-turn-less-apart",
+        why="turns overlap by a tile, which two blocks store",
+        changes={"turn * self.blocks + block": "turn * (self.blocks - 1) + block"},
+        first=("grouped-fp16",),
+    ),
+    _walked(
+        id="staying-rows-by-tiles",
+        why="rows and tiles are numbered the wrong way round",
+        changes={"within // self._near": "within // self._tiles"},
+        first=("heads-8-causal-fp16",),
+    ),
     # What only a GPU shows.
+    _mutant(
+        id="values-released-early",
+        why="V's tile is given back as soon as the product is ordered, and loaded anew while it runs",
+        within="warp_roles",
+        default_schedule=_on_hopper(Schedule(128, 96, 1, 256, overlap=True)),
+        changes={
+            '"order product"),': '"order product", release("V", stage=1)),',
+            '"await product", release("V", stage=1), "round"': '"await product", "round"',
+        },
+        first=("dim-256-fp16", "dim-128-4k-fp16", "model-1x64x2048-fp16"),
+        unseen="asynchronous products: they are done at once",
+    ),
     _mutant(
         id="output-staged-without-barrier",
         why="the tile of the output is stored while other warps are still writing it",

@@ -1,0 +1,125 @@
+"""Is attention right whose products overlap with softmax, by blocks that stay or not, and its code as said?
+
+Schedules of the grid have this form too; here are the cases that show what else can go wrong with it.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+
+from kernels import flash_attention
+from kernels.flash_attention import SPEC, QueryWalk, Schedule
+from tilecheck.arches import arch
+from tilecheck.conformance import check, run
+from tilecheck.device import Device
+from tilecheck.plugin import CodeChecker, CodeRow
+from tilecheck.spec import Case
+
+
+def small(blocks: int) -> Schedule:
+    """Tiles of which even small cases have several, of queries and of keys."""
+    return Schedule(64, 64, 2, 128, overlap=True, blocks=blocks)
+
+
+@pytest.fixture
+def hopper(tilecheck_device: Device) -> Device:
+    if tilecheck_device.arch.capability != (9, 0):
+        pytest.skip(f"products overlap with softmax on Hopper, not on {tilecheck_device.arch.name}")
+    return tilecheck_device
+
+
+@pytest.mark.correctness
+@pytest.mark.parametrize("blocks", [0, 3], ids=["leaving", "staying"])
+@pytest.mark.parametrize(
+    "id",
+    [
+        *("len-1-fp16", "len-17-causal-fp16", "len-63-fp16", "len-64-causal-fp16", "len-65-causal-fp16"),
+        *("len-128-bf16", "len-128-causal-bf16", "len-129-fp16", "len-257-causal-bf16", "len-296-fp16"),
+        *("len-400-causal-bf16", "decode-fp16", "decode-causal-bf16", "more-keys-fp16"),
+        *("more-keys-causal-fp16", "more-keys-causal-bf16", "more-queries-fp16", "more-queries-causal-bf16"),
+        *("blind-tiles-causal-fp16", "many-keys-fp16", "one-key-causal-fp16"),
+        *("grouped-fp16", "grouped-causal-bf16", "multi-query-causal-fp16", "heads-8-causal-fp16"),
+        *("batch-fp16", "dim-16-causal-fp16", "dim-80-bf16", "dim-96-causal-fp16", "dim-128-causal-bf16"),
+        *("dim-256-fp16", "dim-256-causal-bf16"),
+        *("last-key-fp16", "last-key-bf16", "last-key-causal-fp16", "last-key-more-keys-fp16"),
+        *("last-key-alone-fp16", "last-key-hidden-fp16", "rising-fp16", "rising-causal-bf16"),
+        *("sink-fp16", "sink-bf16", "creeping-fp16", "large-scores-fp16", "large-scores-bf16"),
+        *("huge-scores-fp16", "low-scores-fp16", "low-scores-causal-bf16", "tower-bf16", "one-hot-fp16"),
+        *("cancelling-fp16", "integers-causal-fp16", "special-causal-fp16", "special-causal-bf16"),
+    ],
+)
+def test_output(id: str, blocks: int, hopper: Device) -> None:
+    check(SPEC, SPEC.case(id), hopper, seed=0, schedule=small(blocks))
+
+
+@pytest.mark.correctness
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_order_of_tiles_changes_no_bit(causal: bool, hopper: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    dims = {"batch": 2, "heads": 6, "kv_heads": 3, "q_len": 200, "k_len": 217, "head_dim": 64}
+    case = Case("rows-fp16", dims, "float16", {"causal": causal}, "12 heads of 4 tiles of queries")
+    alone = run(SPEC, case, hopper, schedule=small(0))["Out"]
+    ordered = run(SPEC, case, hopper, schedule=small(5))["Out"]
+    assert torch.equal(ordered, alone)
+    monkeypatch.setattr(
+        flash_attention, "KEYS_IN_L2", 2 * 4 * 217 * 64
+    )  # of two heads, that is of four queries'
+    apart = run(SPEC, case, hopper, schedule=small(5))["Out"]
+    assert torch.equal(apart, alone)
+
+
+@pytest.mark.correctness
+@pytest.mark.parametrize(("rows", "tiles"), [(1, 1), (1, 7), (7, 1), (12, 5), (5, 12)])
+@pytest.mark.parametrize("near", [0, 1, 4, 100])
+@pytest.mark.parametrize("blocks", [0, 1, 5, 7, 132])
+def test_each_tile_is_taken_once(rows: int, tiles: int, near: int, blocks: int) -> None:
+    walk = QueryWalk(rows, tiles, near, blocks)
+    taken = [walk.tile(block, turn) for block in range(walk.blocks) for turn in range(int(walk.turns(block)))]
+    assert sorted(taken) == list(product(range(rows), range(tiles)))
+
+
+@pytest.mark.correctness
+def test_no_block_has_the_longest_tiles() -> None:
+    """Causal, a tile takes as many steps as it has tiles before it, and itself."""
+    walk = QueryWalk(rows=16, tiles=32, near=16, blocks=128)
+    steps = Counter(
+        {
+            block: sum(1 + walk.tile(block, turn)[1] for turn in range(walk.turns(block)))
+            for block in range(walk.blocks)
+        }
+    )
+    assert set(steps.values()) == {66}
+
+
+@pytest.mark.correctness
+def test_form_is_printed_where_it_is_another() -> None:
+    plain = "Schedule(block_m=64, block_n=64, stages=2, threads=128"
+    assert str(Schedule(64, 64, 2, 128)) == f"{plain})"
+    assert str(small(0)) == f"{plain}, overlap=True)"
+    assert str(small(3)) == f"{plain}, overlap=True, blocks=3)"
+
+
+@pytest.mark.codegen
+@pytest.mark.parametrize(
+    ("id", "schedule"),
+    [
+        ("dim-128-4k-fp16", Schedule(128, 176, 2, 256, overlap=True)),
+        ("dim-128-4k-causal-fp16", Schedule(128, 128, 2, 256, overlap=True, blocks=132)),
+        ("dim-64-4k-causal-fp16", Schedule(192, 128, 2, 384, overlap=True, blocks=132)),
+        ("dim-256-causal-bf16", Schedule(128, 64, 1, 256, overlap=True)),
+    ],
+    ids=lambda value: "" if isinstance(value, Schedule) else value,
+)
+def test_landmarks(id: str, schedule: Schedule, code_checker: CodeChecker) -> None:
+    others = ("grid_cases", "code_cases", "latency_cases", "tuning_cases")
+    spec = replace(
+        SPEC,
+        name="flash_attention_overlapped",
+        cases=(SPEC.case(id),),
+        default_schedule=lambda: schedule,
+        arches=("sm_90a",),
+        **dict.fromkeys(others, ()),
+    )
+    code_checker.landmarks(CodeRow(spec, spec.cases[0], arch("sm_90a")))
