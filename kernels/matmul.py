@@ -60,9 +60,12 @@ class Schedule:
 
 
 def default_schedule(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> Schedule:
-    """The largest tile of a short list that gives most multiprocessors (108 on A100, 132 on H100) a block."""
+    """The largest tile of a short list that gives most multiprocessors (108 on A100, 132 on H100) a block; of
+    blocks that stay, where they may.
+    """
     M, N = case.dims["M"], case.dims["N"]
     wide = dtype_named(case.dtype).bytes == 4
+    staying = Schedule(256, 128, 32, 4, 256, 8, 132) if wide else Schedule(128, 256, 64, 4, 256, 16, 132)
     small = Schedule(64, 64, 32 if wide else 64, 4, 128)
     if M <= 16:  # one row of tensor core instructions; a taller tile would multiply padding
         tiles = [Schedule(16, 64, 64 if wide else 128, 4, 128)]
@@ -72,6 +75,8 @@ def default_schedule(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) ->
         # On Blackwell 128 threads would spill: loading warps leave them 240 registers, 128 of them hold sums.
         threads = 256 if wide and arch.capability >= (10, 0) else 128
         tiles = [Schedule(128, 128, 32, 3, threads), small]
+    if _is_legal(staying, case, arch, pass_configs):
+        tiles = [staying, *tiles]
     schedule = next((s for s in tiles if _ceildiv(M, s.block_m) * _ceildiv(N, s.block_n) >= 96), tiles[-1])
     if _uses_wgmma(schedule, case, arch) and not any(_bulk_copied(case, arch, pass_configs)):
         return replace(schedule, stages=1)
@@ -133,6 +138,14 @@ def legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str,
     limit = arch.shared_per_block
     require(shared <= limit, f"{shared} bytes of shared memory exceed {limit}")
     require(_ceildiv(case.dims["M"], s.block_m) <= 65535, "a grid has at most 65535 rows of blocks")
+
+
+def _is_legal(schedule: Schedule, case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> bool:
+    try:
+        legal(schedule, case, arch, pass_configs)
+    except ValueError:
+        return False
+    return True
 
 
 def _require_layout(s: Schedule, case: Case, require: Callable[[bool, str], None]) -> None:
