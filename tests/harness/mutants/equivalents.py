@@ -10,7 +10,7 @@ _add = partial(Edit, kernel="vector_add")
 _matmul = partial(Edit, kernel="matmul")
 _gelu = partial(Edit, kernel="matmul_bias_gelu")
 _softmax = partial(Edit, kernel="softmax")
-_attention = partial(Edit, kernel="flash_attention")
+_attention = partial(Edit, kernel="flash_attention", default_schedule=attention.plain)
 
 EQUIVALENTS = (
     _add(
@@ -250,9 +250,9 @@ for c in T.serial(chunks):
         changes={attention.Q0: "q0 = tile * block_m"},
     ),
     _attention(
-        id="turns-all-forwards",
+        id="turns-side-by-side",
         why="which block takes a tile is nobody's business",
-        changes={" + turn % 2 * (self.blocks - 1 - 2 * block)": ""},
+        changes={"self._tiles - 1 - within // self._near": "within // self._near"},
         within="QueryWalk",
         default_schedule=attention.STAYING,
     ),

@@ -1,6 +1,7 @@
 """Wrong attentions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from kernels.flash_attention import Schedule, default_schedule
@@ -9,16 +10,27 @@ from tilecheck.arches import Arch
 
 
 def _on_hopper(schedule: Schedule) -> Callable[..., Schedule]:
-    def default(q_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
-        return schedule if arch.capability == (9, 0) else default_schedule(q_len, head_dim, causal, arch)
+    leaving = replace(schedule, blocks=0)
+
+    def default(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
+        if arch.capability != (9, 0):
+            return default_schedule(q_len, k_len, head_dim, causal, arch)
+        return leaving if causal else schedule
 
     return default
 
 
-STAYING = _on_hopper(Schedule(64, 64, 2, 128, overlap=True, blocks=3))
-"""Blocks that overlap and stay: small cases take several turns, and several tiles of keys in each."""
+def plain(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
+    """What takes `program`."""
+    block_m, block_n = 64 if q_len <= 64 else 128, 128 if head_dim <= 128 else 64
+    steps = Schedule(block_m, block_n, 2, 2 * block_m)
+    return steps if arch.capability == (9, 0) else default_schedule(q_len, k_len, head_dim, causal, arch)
 
-_mutant = partial(Mutant, kernel="flash_attention")
+
+STAYING = _on_hopper(Schedule(64, 64, 2, 128, overlap=True, blocks=3))
+"""Blocks that overlap, and stay where they may: small cases take several turns, of several tiles of keys."""
+
+_mutant = partial(Mutant, kernel="flash_attention", default_schedule=plain)
 _overlapped = partial(_mutant, within="overlapped", default_schedule=STAYING)
 _walked = partial(_mutant, within="QueryWalk", default_schedule=STAYING)
 
@@ -745,27 +757,15 @@ if k > 0:
         first=("len-256-fp16",),
     ),
     _overlapped(
-        id="staying-output-not-cleared",
-        why="on later turns, an infinite output of the turn before times a rescaling by 0 is NaN",
-        changes={"T.clear(out)": "if turn == 0:\n    T.clear(out)"},
-        first=("special-causal-fp16",),
-    ),
-    _overlapped(
         id="staying-maximum-not-lowered",
         why="later turns begin with the largest scores of the turn before",
         changes={LOW: f"if turn == 0:\n    {LOW}"},
-        first=("last-key-causal-fp16",),
+        first=("huge-scores-full-fp16",),
     ),
     _walked(
         id="staying-last-turn-lost",
         why="tiles that do not fill a turn are left out",
-        changes={"return before + (self._number(block, before) < self._rows * self._tiles)": "return before"},
-        first=("len-256-fp16",),
-    ),
-    _walked(
-        id="staying-last-turn-counted-forwards",
-        why="the last turn, which goes in reverse if odd, is counted as if it did not",
-        changes={"self._number(block, before) <": "before * self.blocks + block <"},
+        changes={"self._tiles - 1 - block) // self.blocks + 1": "self._tiles - 1 - block) // self.blocks"},
         first=("len-256-fp16",),
     ),
     _walked(
