@@ -75,6 +75,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write all outcomes, and how each knob moves latency"
     )
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw how each knob moves latency, as SVG (wants matplotlib)",
+    )
     add_jobs(parser)
     add_root(parser)
 
@@ -104,6 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
     cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
     asked = arches_named(arguments.arch) if arguments.arch else ()
     why = _why_not_timed(asked)
+    if arguments.plot is not None:
+        _check_plot(arguments.plot, why)
     data: list[dict[str, Any]] = []
     good = True
     if why is not None and arguments.most is None:
@@ -117,8 +125,27 @@ def run(arguments: argparse.Namespace) -> int:
                 _compile(arguments, project, spec, case, asked or (default_arch(spec),), why, data) and good
             )
     if arguments.json is not None:
-        _write(arguments.json, data)
+        _write("--json", arguments.json, json.dumps(data, indent=1))
+    if arguments.plot is not None and good:
+        _write("--plot", arguments.plot, _drawn(data))
     return 0 if good else 1
+
+
+def _check_plot(path: Path, why: str | None) -> None:
+    """Before a search, which may be long: that there will be something to draw, and what draws it."""
+    from importlib.util import find_spec
+
+    if why is not None:
+        raise BadInput(f"--plot {path}: nothing is timed here, so there is nothing to draw: {why}")
+    if find_spec("matplotlib") is None:
+        raise BadInput(f"--plot {path}: matplotlib is not installed; pip install matplotlib")
+
+
+def _drawn(data: "Sequence[dict[str, Any]]") -> str:
+    from tilecheck.tuning.explore import Effect
+    from tilecheck.tuning.plot import svg
+
+    return svg({f"{row['kernel']}, {row['case']}": [Effect(**e) for e in row["effects"]] for row in data})
 
 
 def _why_not_timed(asked: "Sequence[Arch]") -> str | None:
@@ -250,11 +277,11 @@ def _described(goal: "Goal") -> dict[str, Any]:
     }
 
 
-def _write(path: Path, data: list[dict[str, Any]]) -> None:
+def _write(option: str, path: Path, text: str) -> None:
     from tilecheck.files import replace
 
     try:
-        replace(path, json.dumps(data, indent=1))
+        replace(path, text)
     except OSError as error:
-        raise BadInput(f"--json {path}: {error.strerror}") from error
+        raise BadInput(f"{option} {path}: {error.strerror}") from error
     note(f"written to {path}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -14,7 +15,8 @@ from tilecheck import environment
 from tilecheck.cli import main
 from tilecheck.codegen import NoToolchain
 from tilecheck.spec import KernelSpec
-from tilecheck.tuning import machine
+from tilecheck.tuning import machine, plot
+from tilecheck.tuning.explore import Effect
 from tilecheck.tuning.outcomes import BenchError, Failure
 from tilecheck.tuning.winners import read_winners
 
@@ -86,6 +88,36 @@ def test_data_for_plots_are_written(project: Path, bench: Entered, tmp_path: Pat
         ("long", "nvidia-h200", 14),
         ("far", "nvidia-h200", 14),
     ]
+
+
+def test_how_knobs_move_latency_is_drawn(project: Path, bench: Entered, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["tune", "copy", "--plot", str(tmp_path / "knobs.svg")]) == 0
+    drawn = ElementTree.parse(tmp_path / "knobs.svg")
+    texts = {"".join(e.itertext()) for e in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"tile", "stages", "32", "256", "copy, long", "alone", "best with it"} <= texts
+    assert "threads" not in texts  # of one value
+
+
+def test_a_knob_of_one_value_is_drawn_where_there_is_no_other() -> None:
+    pytest.importorskip("matplotlib")
+    one = plot.svg(
+        {"copy, long": [Effect("tile", 32, 1e-4, 1e-4, 1, 0), Effect("tile", 64, None, None, 0, 1)]}
+    )
+    assert "tile" in one and "64" in one
+    with pytest.raises(ValueError, match="no schedule has a time"):
+        plot.svg({"copy, long": []})
+
+
+def test_nothing_to_draw_is_said_before_the_search(
+    project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(environment, "machine", lambda: replace(GPU, gpu=None, capability=None))
+    monkeypatch.setattr(environment, "why_no_gpu", lambda _: "no NVIDIA driver")
+    assert main(["tune", "copy", "--plot", "knobs.svg"]) == 2
+    assert capsys.readouterr().err.count("--plot knobs.svg: nothing is timed here") == 1
+    assert not bench.compiled
+    assert not Path("knobs.svg").exists()
 
 
 def test_for_another_architecture_nothing_is_timed(
