@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from tilecheck.activity import doing
-from tilecheck.arches import Arch, arch_of_capability, gpu_model
+from tilecheck.arches import Arch, arch, arch_of_capability, gpu_model
 from tilecheck.arguments import Argument, check_arguments
 from tilecheck.device import DeviceError
 from tilecheck.gist import gist
@@ -31,7 +31,8 @@ class LaunchError(DeviceError):
 class Cuda:
     """Runs programs on one GPU, on torch's current stream.
 
-    index: torch's number of the GPU; None: the current one.
+    index: torch's number of the GPU; None: the current one.  older: name of an architecture before the GPU's,
+    whose code nvcc translates for it; its limits count then.
     Raises ValueError for a GPU of an architecture that is not supported. `run` fails with `CompileError` or
     `LaunchError`. An error that leaves the CUDA context unusable sets `lost`; later runs then fail with its
     text.
@@ -39,13 +40,12 @@ class Cuda:
 
     name: Literal["cuda"] = "cuda"
 
-    def __init__(self, index: int | None = None) -> None:
+    def __init__(self, index: int | None = None, older: str | None = None) -> None:
         index = torch.cuda.current_device() if index is None else index
         capability = torch.cuda.get_device_capability(index)
-        self.arch: Arch = replace(
-            arch_of_capability(*capability), gpu=gpu_model(torch.cuda.get_device_name(index))
-        )
-        self.target = compile_target(*capability)
+        named = arch_of_capability(*capability) if older is None else arch(older)
+        self.arch: Arch = replace(named, gpu=gpu_model(torch.cuda.get_device_name(index)))
+        self.target = compile_target(*capability, older)
         self.torch_device = torch.device("cuda", index)
         self.lost: str | None = None
 
@@ -79,15 +79,27 @@ class Cuda:
         return LaunchError(message)
 
 
-def compile_target(major: int, minor: int) -> dict[str, str]:
+def compile_target(major: int, minor: int, older: str | None = None) -> dict[str, Any]:
     """TileLang's target for a GPU of this compute capability.
 
     From Hopper on the `a` variant, without which nvcc rejects the tensor core and bulk copy instructions.
     Always the GPU's own number, not that of the `Arch` whose limits it shares: code for sm_89 does not load
     on an 8.6, and `a` code loads on its own capability only (CUDA C++ Programming Guide 13.0, "Compute
     Capabilities").
+
+    older: TileLang and nvcc's front end write code for it, as portable as PTX of sm_80 and sm_89 is; ptxas
+    makes it the GPU's. ValueError for one that is not older, or an `a` variant, which nothing else runs.
     """
-    return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}"}
+    if older is None:
+        return {"kind": "cuda", "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}"}
+    if not runs_code_of(older, (major, minor)):
+        raise ValueError(f"code for {older} cannot be translated for compute capability {major}.{minor}")
+    return {"kind": "cuda", "arch": older, "code": [f"sm_{major}{minor}"]}
+
+
+def runs_code_of(older: str, capability: tuple[int, int]) -> bool:
+    """Whether the code of an architecture can be translated for a later GPU."""
+    return older.removeprefix("sm_").isdecimal() and arch(older).capability < capability
 
 
 def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[..., Any]:

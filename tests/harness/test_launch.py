@@ -12,9 +12,11 @@ import tilelang
 import tilelang.language as T
 import torch
 
+from kernels import matmul
 from tilecheck import launch
 from tilecheck.arches import ARCHES
 from tilecheck.arguments import check_arguments
+from tilecheck.conformance import check
 from tilecheck.launch import CompileError, Cuda, LaunchError, compile_program, compile_target, writes_nothing
 from tilecheck.program import Parameter, Program, build_program
 from tilecheck.spec import Case, KernelSpec
@@ -101,6 +103,22 @@ def test_code_is_for_the_gpu_itself_and_not_for_the_one_whose_limits_it_shares(
     capability: tuple[int, int], target: str
 ) -> None:
     assert compile_target(*capability) == {"kind": "cuda", "arch": target}
+
+
+def test_code_of_an_older_architecture_is_made_for_the_gpu() -> None:
+    assert compile_target(9, 0, "sm_80") == {"kind": "cuda", "arch": "sm_80", "code": ["sm_90"]}
+    assert compile_target(12, 0, "sm_89") == {"kind": "cuda", "arch": "sm_89", "code": ["sm_120"]}
+    for older, capability in (("sm_90a", (10, 0)), ("sm_89", (8, 0)), ("sm_80", (8, 0))):
+        with pytest.raises(ValueError, match=f"code for {older} cannot be translated"):
+            compile_target(*capability, older)
+
+
+@pytest.mark.gpu
+def test_code_of_an_older_architecture_runs() -> None:
+    device = Cuda(older="sm_80")
+    if device.arch.capability != (8, 0) or torch.cuda.get_device_capability() <= (8, 0):
+        pytest.skip("wants a GPU that is newer than sm_80")
+    check(matmul.SPEC, matmul.SPEC.case("all-over-fp16"), device, seed=0)
 
 
 def test_a_program_without_output_elements_is_not_launched() -> None:

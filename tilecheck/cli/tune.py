@@ -4,7 +4,8 @@ kernels.
 
 A search that was interrupted, or ran out of time, goes on with the same command. Without a GPU, or for an
 architecture that is not the GPU's, the likeliest candidates are compiled and ranked, and nothing is timed:
-16 of them, or --most.
+16 of them, or --most. Code for an older one (sm_80, sm_89) is timed, if it is asked for alone, as the GPU
+runs what nvcc translates it to; no winner is stored then.
 """
 
 import argparse
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     ids = arguments.case or spec.tuning_cases or (spec.cases[0].id,)
     cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
     asked = arches_named(arguments.arch) if arguments.arch else ()
-    why = _why_not_timed(asked)
+    why, older = _what_runs_here(asked)
     if arguments.plot is not None:
         _check_plot(arguments.plot, why)
     data: list[dict[str, Any]] = []
@@ -119,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         note(f"nothing is timed here, so that {COMPILED} schedules are compiled{early}; --most N takes more")
     for case in cases:
         if why is None:
-            good = _tune(arguments, project, spec, case, data) and good
+            good = _tune(arguments, project, spec, case, older, data) and good
         else:
             good = (
                 _compile(arguments, project, spec, case, asked or (default_arch(spec),), why, data) and good
@@ -148,17 +149,21 @@ def _drawn(data: "Sequence[dict[str, Any]]") -> str:
     return svg({f"{row['kernel']}, {row['case']}": [Effect(**e) for e in row["effects"]] for row in data})
 
 
-def _why_not_timed(asked: "Sequence[Arch]") -> str | None:
-    """Why the architecture that is asked for cannot be timed here; None: it can."""
+def _what_runs_here(asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
+    """Why what is asked for cannot be timed here, or None; and the older architecture whose code it is."""
     from tilecheck import environment
     from tilecheck.arches import arch_of_capability
+    from tilecheck.launch import runs_code_of
 
     machine = environment.machine()
     if (missing := environment.why_no_gpu(machine)) is not None:
-        return missing
+        return missing, None
     assert machine.capability is not None
     own = arch_of_capability(*machine.capability).name
-    return None if all(arch.name == own for arch in asked) else f"this GPU is {own}"
+    others = [arch.name for arch in asked if arch.name != own]
+    if len(asked) == len(others) == 1 and runs_code_of(others[0], machine.capability):
+        return None, others[0]
+    return (f"this GPU is {own}" if others else None), None
 
 
 def _tune(
@@ -166,6 +171,7 @@ def _tune(
     project: "Project",
     spec: "KernelSpec",
     case: "Case",
+    older: str | None,
     data: list[dict[str, Any]],
 ) -> bool:
     """Whether a schedule is right and has a time; raises KeyboardInterrupt after an interrupted report."""
@@ -178,13 +184,13 @@ def _tune(
 
     with stdout_kept():
         try:
-            goal = goal_here(spec, case)
+            goal = goal_here(spec, case, older)
             with bench_for(goal, project.spec_names, project.root, arguments.jobs, arguments.seed) as bench:
                 tuned = tune(
                     goal,
                     bench,
                     journals=journals_folder(project.root),
-                    winners=None if arguments.dry_run else winners_file(spec),
+                    winners=None if arguments.dry_run or older else winners_file(spec),
                     progress=_progress(arguments.jobs),
                     budget=None if arguments.budget is None else 60 * arguments.budget,
                     most=arguments.most,

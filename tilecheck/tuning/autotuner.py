@@ -55,7 +55,7 @@ class Stopped(Exception):
 Told = Callable[[Candidate, Timing | Failure], None]
 
 
-def run_batch(batch: Sequence[Candidate], bench: Bench, target: Mapping[str, str], told: Told) -> None:
+def run_batch(batch: Sequence[Candidate], bench: Bench, target: Mapping[str, Any], told: Told) -> None:
     """Compiles, checks and times a batch.
 
     target: TileLang's, see `launch.compile_target`.

@@ -5,7 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from tilecheck.arches import Arch, arch_of_capability, gpu_model
+from tilecheck.arches import Arch, arch, arch_of_capability, gpu_model
 from tilecheck.latency.chips import CHIPS
 from tilecheck.launch import compile_target
 from tilecheck.spec import Case, KernelSpec
@@ -17,8 +17,11 @@ from tilecheck.tuning.tune import Goal
 from tilecheck.tuning.worker import Task
 
 
-def goal_here(spec: KernelSpec, case: Case) -> Goal:
-    """A search on torch's current GPU; raises BenchError where NVML cannot be used."""
+def goal_here(spec: KernelSpec, case: Case, older: str | None = None) -> Goal:
+    """A search on torch's current GPU; raises BenchError where NVML cannot be used.
+
+    older: name of an architecture whose code is tried, translated for the GPU; see `launch.compile_target`.
+    """
     import torch
 
     from tilecheck.latency.monitor import Monitor
@@ -30,8 +33,9 @@ def goal_here(spec: KernelSpec, case: Case) -> Goal:
             facts = monitor.facts()
     except RuntimeError as error:
         raise BenchError(str(error)) from error
-    target = dataclasses.replace(arch_of_capability(*capability), gpu=gpu_model(facts.name))
-    return Goal(spec, case, target, facts, compile_target(*capability), versions_here(facts.driver))
+    named = arch_of_capability(*capability) if older is None else arch(older)
+    found = dataclasses.replace(named, gpu=gpu_model(facts.name))
+    return Goal(spec, case, found, facts, compile_target(*capability, older), versions_here(facts.driver))
 
 
 def goal_for(spec: KernelSpec, case: Case, arch: Arch) -> Goal:

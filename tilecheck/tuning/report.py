@@ -21,7 +21,10 @@ SHOWN = 5
 def text_of(tuned: Tuned) -> str:
     """The report of a search on a GPU."""
     goal, found = tuned.goal, tuned.found
-    lines = [f"{goal.name} on {goal.gpu.name} ({goal.arch.name})", f"space: {tuned.space}", _tried(found)]
+    lines = [f"{goal.name} on {goal.gpu.name} ({goal.arch.name})"]
+    if goal.translated:
+        lines.append(f"code for {goal.arch.name}, translated for this GPU: one of its own has other times")
+    lines += [f"space: {tuned.space}", _tried(found)]
     lines += _fastest(found)
     lines += _failures(found.outcomes)
     for id, failure in tuned.refused.items():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
@@ -54,7 +54,7 @@ class Goal:
     case: Case
     arch: Arch
     gpu: GpuFacts
-    target: Mapping[str, str]
+    target: Mapping[str, Any]
     versions: Mapping[str, str]
 
     @property
@@ -66,6 +66,11 @@ class Goal:
     def identity(self) -> Identity:
         """What a result holds for."""
         return identity_of(self.spec, self.case, self.arch, self.versions)
+
+    @property
+    def translated(self) -> bool:
+        """Whether the code is that of an older architecture than the GPU's."""
+        return "code" in self.target
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Task:
     case: str
     arch: str
     gpu: str
-    target: dict[str, str]
+    target: dict[str, Any]
     nvcc: str
     seed: int
 
@@ -69,13 +69,14 @@ class Stand(Protocol):
 
 
 class Gpu:
-    """The GPU of this process, with its clocks."""
+    """The GPU of this process, with its clocks.  target: TileLang's, of the task."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Mapping[str, Any]) -> None:
         from tilecheck.latency.monitor import Monitor
         from tilecheck.latency.timing_cuda import CudaDevice
 
-        self.device = launch.Cuda()
+        older = target["arch"] if "code" in target else None
+        self.device = launch.Cuda(older=older)
         self._monitor = Monitor(self.device.torch_device.index)
         self._facts = self._monitor.facts()
         self._timed = CudaDevice(self._monitor)
@@ -103,9 +104,9 @@ class Gpu:
         return roof(self._facts, program.arch, program.case.dtype).impossible(cost, seconds)
 
 
-def open_stand() -> Stand:
+def open_stand(target: Mapping[str, Any]) -> Stand:
     """The GPU of this process; raises where there is none."""
-    return Gpu()
+    return Gpu(target)
 
 
 class Worker:
@@ -220,7 +221,7 @@ class Worker:
     def _stand(self) -> Stand:
         if self._opened is None:
             try:
-                self._opened = open_stand()
+                self._opened = open_stand(self._task.target)
             except Exception as error:
                 raise _Broken(f"no candidate can be timed: {gist(error)}") from error
         return self._opened

@@ -68,7 +68,7 @@ STAND = """
 
 
     launch.compile_program = compile_program
-    worker.open_stand = Stand
+    worker.open_stand = lambda target: Stand()
 """
 
 
@@ -173,7 +173,7 @@ def test_a_machine_without_a_gpu_is_told_and_blames_no_schedule(spec: KernelSpec
     without = """
         from tilecheck.tuning import worker
 
-        def no_gpu():
+        def no_gpu(target):
             raise RuntimeError("no CUDA-capable device is detected")
 
         worker.open_stand = no_gpu

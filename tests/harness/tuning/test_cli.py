@@ -12,12 +12,15 @@ import pytest
 
 from tests.harness.tuning.fakes import SOURCE, FakeBench, facts, goal, module_in
 from tilecheck import environment
+from tilecheck.arches import arch
 from tilecheck.cli import main
 from tilecheck.codegen import NoToolchain
-from tilecheck.spec import KernelSpec
+from tilecheck.launch import compile_target
+from tilecheck.spec import Case, KernelSpec
 from tilecheck.tuning import machine, plot
 from tilecheck.tuning.explore import Effect
 from tilecheck.tuning.outcomes import BenchError, Failure
+from tilecheck.tuning.tune import Goal
 from tilecheck.tuning.winners import read_winners
 
 GPU = environment.Machine(torch="2.11", driver="580", gpu="NVIDIA H200", capability=(9, 0), compiler=True)
@@ -35,6 +38,13 @@ def smooth(tile: int, stages: int, threads: int) -> float | Failure:
     return Failure("wrong", "the tail") if stages == 3 else 1e-4 * (1 + abs(tile - 128) / 128 + stages)
 
 
+def goal_here(spec: KernelSpec, case: Case, older: str | None) -> Goal:
+    own = goal(spec, case.id)
+    if older is None:
+        return own
+    return replace(own, arch=replace(arch(older), gpu=own.arch.gpu), target=compile_target(9, 0, older))
+
+
 Command = Callable[..., int]
 
 
@@ -48,7 +58,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(root)
     monkeypatch.setattr(environment, "machine", lambda: GPU)
-    monkeypatch.setattr(machine, "goal_here", lambda spec, case: goal(spec, case.id))
+    monkeypatch.setattr(machine, "goal_here", goal_here)
     monkeypatch.setattr(machine, "goal_for", lambda spec, case, arch: replace(goal(spec, case.id), arch=arch))
     return root
 
@@ -124,10 +134,20 @@ def test_for_another_architecture_nothing_is_timed(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench.made = lambda candidate: facts(registers=77)
-    assert main(["tune", "copy", "--arch", "sm_80", "--most", "4"]) == 0
+    assert main(["tune", "copy", "--arch", "sm_100a", "--most", "4"]) == 0
     out = capsys.readouterr().out
-    assert "copy-long for sm_80" in out and "nothing was timed: this GPU is sm_90a" in out and "77" in out
+    assert "copy-long for sm_100a" in out and "nothing was timed: this GPU is sm_90a" in out and "77" in out
     assert bench.measured == [] and not (project / "schedules.json").exists()
+
+
+def test_code_of_an_older_architecture_is_timed_and_called_so(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "copy", "--arch", "sm_80"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "copy-long on NVIDIA H200 (sm_80)"
+    assert lines[1] == "code for sm_80, translated for this GPU: one of its own has other times"
+    assert bench.measured and not (project / "schedules.json").exists()
 
 
 def test_several_architectures_are_shown_side_by_side(
@@ -209,7 +229,7 @@ def test_what_breaks_the_bench_is_one_line(
     assert main(["tune", "copy"]) == 2
     assert "copy-long: the GPU is gone" in capsys.readouterr().err
     bench.made = None  # no compiler
-    assert main(["tune", "copy", "--arch", "sm_80"]) == 2
+    assert main(["tune", "copy", "--arch", "sm_100a"]) == 2
     assert "copy-long: no nvcc" in capsys.readouterr().err
     with pytest.raises(NoToolchain):
         bench.facts(None)  # type: ignore[arg-type]
