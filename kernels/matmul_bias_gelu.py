@@ -31,6 +31,8 @@ from kernels.matmul import (
     TileWalk,
     default_schedule,
     eleven_bits,
+    hands_registers_over,
+    launch_early,
     legal,
     pair_bytes,
     past_range,
@@ -41,6 +43,7 @@ from kernels.matmul import (
     stores_in_bulk,
     tf32_allowed,
     tiling,
+    warp_policy,
     warp_roles,
 )
 from tilecheck.arches import Arch
@@ -59,17 +62,20 @@ def normal_cdf(x, approximate, fast=False):
     return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)
 
 
-def takes_fast_tanh(dtype: str, blocks: int) -> bool:
-    """Whether a program asks for it: `persistent`, whose results have 11 bits at most."""
-    return blocks > 0 and dtype != "float32"
+def takes_fast_tanh(s: Schedule, dtype: str) -> bool:
+    """Whether a program asks for it: where C is stored by bulk copy, as results of 11 bits at most."""
+    return dtype != "float32" and (s.blocks > 0 or s.staged)
 
 
-def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, swizzle, blocks):
-    if blocks:
-        walk = TileWalk(M, N, block_m, block_n, swizzle, blocks)
+def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, schedule, case, arch):
+    s = schedule
+    if s.blocks:
+        walk = TileWalk(M, N, block_m, block_n, s.swizzle, s.blocks)
         form = persistent_tf32 if dtype == "float32" else persistent
         return form(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, walk)
     import tilelang.language as T
+
+    policy, fast = warp_policy(s, case, arch), takes_fast_tanh(s, dtype)
 
     @T.prim_func
     def matmul_bias_gelu(
@@ -83,20 +89,29 @@ def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, thre
             B_shared = T.alloc_shared((block_k, block_n), dtype)
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), "float32")
-            T.use_swizzle(swizzle, enable=swizzle > 0)
+            T.use_swizzle(s.swizzle, enable=s.swizzle > 0)
+            if not hands_registers_over(s, arch):
+                T.no_set_max_nreg()
+            if arch.capability >= (9, 0):
+                launch_early()
             T.clear(C_local)
             # The product, as in `kernels.matmul`.
             for k in T.Pipelined(T.ceildiv(K, block_k), num_stages=stages):
                 T.copy(A[by * block_m, k * block_k], A_shared)
                 T.copy(B[k * block_k, bx * block_n], B_shared)
-                T.gemm(A_shared, B_shared, C_local)
+                T.gemm(A_shared, B_shared, C_local, policy=policy)
             # Each thread fetches the bias of the columns that it holds.
             T.copy(bias[bx * block_n], bias_local)
             for i, j in T.Parallel(block_m, block_n):
                 C_local[i, j] += bias_local[j]
-                C_local[i, j] *= normal_cdf(C_local[i, j], approximate)
+                C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)
             # Round once and store.
-            T.copy(C_local, C[by * block_m, bx * block_n])
+            if s.staged:
+                C_shared = T.alloc_shared((block_m, block_n), dtype)
+                T.copy(C_local, C_shared)
+                T.copy(C_shared, C[by * block_m, bx * block_n])
+            else:
+                T.copy(C_local, C[by * block_m, bx * block_n])
 
     return matmul_bias_gelu
 
@@ -129,6 +144,8 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), dtype)
             T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (C_shared,), tile=tile))
+            with T.ws_op("launch"):
+                launch_early()
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
                 m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):
@@ -181,6 +198,8 @@ def persistent_tf32(M, N, K, approximate, dtype, block_m, block_n, block_k, stag
             bias_local = T.alloc_fragment((block_n,), dtype)
             T.annotate_layout({B_shared: make_full_bank_swizzled_layout(B_shared)})
             T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (), step, tile))
+            with T.ws_op("launch"):
+                launch_early()
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
                 m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):
@@ -212,7 +231,7 @@ def reference(
     bias: torch.Tensor,
     approximate: str,
     dtype: str,
-    blocks: int,
+    schedule: Schedule,
     pass_configs: Mapping[str, Any],
 ) -> Reference:
     x = A @ B + bias
@@ -227,7 +246,7 @@ def reference(
     # erff and tanhf err by up to 2 units in the last place (CUDA C++ Programming Guide, "Mathematical
     # Functions"). With the roundings of their arguments and of the products around them: 3.9 * 2^-24 of x.
     terms.append(Term("GELU in fp32", 4 * 2.0**-24, x.abs()))
-    fast = takes_fast_tanh(dtype, blocks) or pass_configs.get("tl.enable_fast_math")
+    fast = takes_fast_tanh(schedule, dtype) or pass_configs.get("tl.enable_fast_math")
     if approximate == "tanh" and fast:
         # PTX ISA 9.0, tanh.approx.f32: off by up to 2^-11 of itself, which is at most 1 and counts half.
         terms.append(Term("tanh.approx", 0.5 * 2.0**-11, x.abs()))
@@ -372,6 +391,7 @@ GRID = {
     "threads": (64, 96, 128, 256, 384, 512),
     "swizzle": (0, 10),
     "blocks": (0, 3),
+    "staged": (False, True),
     "pass_configs": ({}, {"tl.enable_fast_math": True}, {"tl.disable_warp_specialized": True}),
 }
 

@@ -11,12 +11,20 @@ _staying_mutant = partial(_mutant, within="persistent")
 STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two turns
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
-GEMM = "T.gemm(A_shared, B_shared, C_local)"
+GEMM = "T.gemm(A_shared, B_shared, C_local, policy=policy)"
 ADD = "C_local[i, j] += bias_local[j]"
-GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate)"
+GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)"
 ARGUMENT = "u = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)"
 TANH = 'return 0.5 + 0.5 * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
 ERF = "return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)"
+STORES = f"""\
+if s.staged:
+    C_shared = T.alloc_shared((block_m, block_n), dtype)
+    T.copy(C_local, C_shared)
+    T.copy(C_shared, C[by * block_m, bx * block_n])
+else:
+    {STORE}"""
+STAGE = "C_shared = T.alloc_shared((block_m, block_n), dtype)\nT.copy(C_local, C_shared)"
 LOAD_BIAS = "T.copy(bias[bx * block_n], bias_local)"
 
 MUTANTS = (
@@ -217,7 +225,7 @@ MUTANTS = (
     _mutant(
         id="cdf-before-bias",
         why="P is that of the sum without the bias",
-        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j], approximate)"},
+        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j], approximate, fast)"},
         first=("one-tile-fp16",),
     ),
     _mutant(
@@ -225,7 +233,7 @@ MUTANTS = (
         why="P is rounded to fp16",
         changes={
             GELU: """\
-p = T.cast(normal_cdf(C_local[i, j], approximate), "float16")
+p = T.cast(normal_cdf(C_local[i, j], approximate, fast), "float16")
 C_local[i, j] *= T.cast(p, "float32")"""
         },
         first=("one-tile-fp16",),
@@ -303,6 +311,22 @@ if dtype == "float32":
 C_local[i, j] += bias_local[j]"""
         },
         first=("eleven-bits-fp32",),
+    ),
+    # Launches that begin early, and tiles of C that go through shared memory.
+    _mutant(
+        id="launch-before-not-awaited",
+        why="only the first column of blocks waits for the launch before",
+        changes={"if arch.capability >= (9, 0):": "if bx == 0:"},
+        first=("wide-fp16",),
+    ),
+    _mutant(
+        id="staged-before-gelu",
+        why="what is stored is the sum as it was before GELU",
+        changes={
+            LOAD_BIAS: f"{STAGE}\n{LOAD_BIAS}",
+            STAGE: "",
+        },
+        first=("grid-tails-tanh-bf16/staged=True",),
     ),
     # Blocks that stay.
     _staying_mutant(
