@@ -29,6 +29,7 @@ from kernels.matmul import (
     TUNING,
     Schedule,
     TileWalk,
+    adding_shares,
     default_schedule,
     eleven_bits,
     hands_registers_over,
@@ -63,8 +64,8 @@ def normal_cdf(x, approximate, fast=False):
 
 
 def takes_fast_tanh(s: Schedule, dtype: str) -> bool:
-    """Whether a program asks for it: where C is stored by bulk copy, as results of 11 bits at most."""
-    return dtype != "float32" and (s.blocks > 0 or s.staged)
+    """Whether a program asks for it: in the forms for Hopper, where results have 11 bits at most."""
+    return dtype != "float32" and (s.blocks > 0 or s.staged or s.splits > 1)
 
 
 def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, schedule, case, arch):
@@ -73,9 +74,11 @@ def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, thre
         walk = TileWalk(M, N, block_m, block_n, s.swizzle, s.blocks)
         form = persistent_tf32 if dtype == "float32" else persistent
         return form(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, walk)
-    import tilelang.language as T
-
     policy, fast = warp_policy(s, case, arch), takes_fast_tanh(s, dtype)
+    if s.splits > 1:
+        sizes = (block_m, block_n, block_k, stages, threads)
+        return split(M, N, K, approximate, dtype, *sizes, policy, fast, s.splits)
+    import tilelang.language as T
 
     @T.prim_func
     def matmul_bias_gelu(
@@ -112,6 +115,48 @@ def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, thre
                 T.copy(C_shared, C[by * block_m, bx * block_n])
             else:
                 T.copy(C_local, C[by * block_m, bx * block_n])
+
+    return matmul_bias_gelu
+
+
+def split(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, policy, fast, splits):
+    """`program` by clusters that share K out, as in `kernels.matmul`. Each block finishes some rows of the
+    tile, and adds the bias to these.
+    """
+    import tilelang.language as T
+
+    steps, rows = -(-K // (block_k * splits)), block_m // splits
+    add_up = adding_shares(block_m, block_n, splits)
+
+    @T.prim_func
+    def matmul_bias_gelu(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((K, N), dtype),
+        bias: T.Tensor((N,), dtype),
+        C: T.Tensor((M, N), dtype),
+    ):
+        grid = (splits, T.ceildiv(N, block_n), T.ceildiv(M, block_m))
+        with T.Kernel(*grid, threads=threads, cluster_dims=(splits, 1, 1)) as (share, bx, by):
+            A_shared = T.alloc_shared((block_m, block_k), dtype)
+            B_shared = T.alloc_shared((block_k, block_n), dtype)
+            C_local = T.alloc_fragment((block_m, block_n), "float32")
+            total = T.alloc_fragment((rows * block_n,), "float32")
+            T.no_set_max_nreg()
+            launch_early()
+            T.clear(C_local)
+            for k in T.Pipelined(steps, num_stages=stages):
+                T.copy(A[by * block_m, (share * steps + k) * block_k], A_shared)
+                T.copy(B[(share * steps + k) * block_k, bx * block_n], B_shared)
+                T.gemm(A_shared, B_shared, C_local, policy=policy)
+            add_up(C_local, share, total)
+            m = by * block_m + share * rows
+            for i in T.Parallel(rows * block_n):
+                total[i] += T.cast(bias[bx * block_n + i % block_n], "float32")
+            for i in T.Parallel(rows * block_n):
+                total[i] *= normal_cdf(total[i], approximate, fast)
+            for i in T.Parallel(rows * block_n):
+                C[m + i // block_n, bx * block_n + i % block_n] = total[i]
+            T.cluster_wait()
 
     return matmul_bias_gelu
 

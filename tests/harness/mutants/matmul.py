@@ -7,6 +7,9 @@ from tests.harness.mutants.engine import Mutant
 _mutant = partial(Mutant, kernel="matmul")
 _STAYING = ("grid-tails-fp16/block_n=128,swizzle=3,blocks=5",)  # 4 x 3 tiles: two panels, three turns
 _staged_mutant = partial(_mutant, first=("grid-tails-fp16/staged=True",))
+_SPLIT = ("grid-tails-fp16/stages=5,swizzle=0,splits=2",)  # each block of a cluster has two steps
+_split_mutant = partial(_mutant, within="split", first=_SPLIT)
+_adding_mutant = partial(_mutant, within="adding_shares", first=_SPLIT)
 _walk_mutant = partial(_mutant, within="TileWalk", first=_STAYING)
 _staying_mutant = partial(_mutant, within="persistent", first=_STAYING)
 _turned_mutant = partial(_mutant, within="persistent_tf32", first=("grid-single-fp32/blocks=5",))
@@ -629,6 +632,93 @@ for i, j in T.Parallel(block_m // 2, block_n):
         why="the sum is rounded to bf16, then to fp16",
         changes={
             "T.alloc_shared((block_m, block_n), dtype)": 'T.alloc_shared((block_m, block_n), "bfloat16")'
+        },
+    ),
+    # Blocks of a cluster that share K out.
+    _split_mutant(
+        id="split-k-rounded-down",
+        why="what is left of K after whole shares is not added",
+        changes={"_ceildiv(_ceildiv(K, block_k), splits)": "_ceildiv(K, block_k) // splits"},
+        first=("aligned-tails-fp16/stages=5,swizzle=0,splits=8",),
+    ),
+    _split_mutant(
+        id="split-last-step-of-a-share-dropped",
+        why="each share ends a step early",
+        changes={"T.Pipelined(steps,": "T.Pipelined(steps - 1,"},
+    ),
+    _split_mutant(
+        id="split-shares-overlap",
+        why="the last step of a share is the first of the next: it is added twice",
+        changes={"(share * steps + k) * block_k": "(share * (steps - 1) + k) * block_k"},
+    ),
+    _split_mutant(
+        id="split-one-share-for-all",
+        why="every block sums the first share of K",
+        changes={"(share * steps + k) * block_k": "k * block_k"},
+    ),
+    _split_mutant(
+        id="split-rows-to-one-place",
+        why="all blocks store the first rows of the tile",
+        changes={"by * block_m + share * rows": "by * block_m"},
+    ),
+    _split_mutant(
+        id="split-left-early",
+        why="a block may end while its sums are read",
+        changes={"T.cluster_wait()": ""},
+    ),
+    _split_mutant(
+        id="split-launch-before-not-awaited",
+        why="TileLang lets clusters begin early, and nothing waits for the launch before",
+        changes={"launch_early()": ""},
+    ),
+    _adding_mutant(
+        id="split-own-share-dropped",
+        why="what a block has summed itself is not in the result",
+        changes={"own[share * rows + i // block_n, i % block_n]": "0.0"},
+    ),
+    _adding_mutant(
+        id="split-one-share-dropped",
+        why="the sums of one block are not added",
+        changes={"T.unroll(splits - 1)": "T.unroll(splits - 2)"},
+        first=("grid-tails-fp16/stages=8,swizzle=0,splits=4",),
+    ),
+    _adding_mutant(
+        id="split-one-share-for-another",
+        why="the sums of the next block are added for each other one",
+        changes={"others[step * rows + i // block_n": "others[i // block_n"},
+        first=("grid-tails-fp16/stages=8,swizzle=0,splits=4",),
+    ),
+    _adding_mutant(
+        id="split-own-share-twice",
+        why="each block sends the sums of its own rows",
+        changes={"own[peer * rows : (peer + 1) * rows, :]": "own[share * rows : (share + 1) * rows, :]"},
+    ),
+    _adding_mutant(
+        id="split-sent-to-the-wrong-block",
+        why="rows go to the block after the one that is to finish them",
+        changes={"dst_block=peer": "dst_block=(peer + 1) % splits"},
+    ),
+    _adding_mutant(
+        id="split-sent-before-written",
+        why="sums are sent before they are in shared memory",
+        changes={
+            "T.copy(C_local, own[:, 0:block_n])": "",
+            "T.mbarrier_wait_parity(arrived[0], 0)": (
+                "T.copy(C_local, own[:, 0:block_n])\nT.mbarrier_wait_parity(arrived[0], 0)"
+            ),
+        },
+    ),
+    _adding_mutant(
+        id="split-sums-not-awaited",
+        why="the sums of other blocks are added before they have come",
+        changes={"T.mbarrier_wait_parity(arrived[0], 0)": ""},
+    ),
+    _adding_mutant(
+        id="split-tiles-overwritten",
+        why="sums come to where another block still multiplies tiles",
+        changes={
+            "T.cluster_arrive()\nT.copy(C_local, own[:, 0:block_n])": "T.copy(C_local, own[:, 0:block_n])",
+            "T.cluster_wait()": "",
         },
     ),
     # Blocks that stay: their walk over the tiles.

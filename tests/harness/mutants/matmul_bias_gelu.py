@@ -6,6 +6,7 @@ from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul_bias_gelu")
 _cdf_mutant = partial(_mutant, within="normal_cdf")
+_split_mutant = partial(_mutant, within="split", first=("grid-tails-tanh-bf16/stages=5,swizzle=0,splits=2",))
 _staying_mutant = partial(_mutant, within="persistent")
 
 STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two turns
@@ -327,6 +328,32 @@ C_local[i, j] += bias_local[j]"""
             STAGE: "",
         },
         first=("grid-tails-tanh-bf16/staged=True",),
+    ),
+    # Blocks of a cluster that share K out.
+    _split_mutant(
+        id="split-bias-of-the-first-columns",
+        why="every tile gets the bias of the first",
+        changes={"bias[bx * block_n + i % block_n]": "bias[i % block_n]"},
+    ),
+    _split_mutant(
+        id="split-bias-by-element",
+        why="the bias runs on from row to row",
+        changes={"bias[bx * block_n + i % block_n]": "bias[bx * block_n + i // block_n]"},
+    ),
+    _split_mutant(
+        id="split-gelu-of-shares",
+        why="each share of the sum goes through GELU",
+        changes={
+            "add_up(C_local, share, total)": """\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)
+add_up(C_local, share, total)"""
+        },
+    ),
+    _split_mutant(
+        id="split-k-of-b-alone",
+        why="A is that of the first share for each",
+        changes={"A[by * block_m, (share * steps + k) * block_k]": "A[by * block_m, k * block_k]"},
     ),
     # Blocks that stay.
     _staying_mutant(
