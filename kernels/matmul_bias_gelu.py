@@ -29,8 +29,11 @@ from kernels.matmul import (
     TUNING,
     Schedule,
     TileWalk,
+    adding_shares,
     default_schedule,
     eleven_bits,
+    hands_registers_over,
+    launch_early,
     legal,
     pair_bytes,
     past_range,
@@ -41,6 +44,7 @@ from kernels.matmul import (
     stores_in_bulk,
     tf32_allowed,
     tiling,
+    warp_policy,
     warp_roles,
 )
 from tilecheck.arches import Arch
@@ -59,16 +63,21 @@ def normal_cdf(x, approximate, fast=False):
     return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)
 
 
-def takes_fast_tanh(dtype: str, blocks: int) -> bool:
-    """Whether a program asks for it: `persistent`, whose results have 11 bits at most."""
-    return blocks > 0 and dtype != "float32"
+def takes_fast_tanh(s: Schedule, dtype: str) -> bool:
+    """Whether a program asks for it: in the forms for Hopper, where results have 11 bits at most."""
+    return dtype != "float32" and (s.blocks > 0 or s.staged or s.splits > 1)
 
 
-def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, swizzle, blocks):
-    if blocks:
-        walk = TileWalk(M, N, block_m, block_n, swizzle, blocks)
+def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, schedule, case, arch):
+    s = schedule
+    if s.blocks:
+        walk = TileWalk(M, N, block_m, block_n, s.swizzle, s.blocks)
         form = persistent_tf32 if dtype == "float32" else persistent
         return form(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, walk)
+    policy, fast = warp_policy(s, case, arch), takes_fast_tanh(s, dtype)
+    if s.splits > 1:
+        sizes = (block_m, block_n, block_k, stages, threads)
+        return split(M, N, K, approximate, dtype, *sizes, policy, fast, s.splits)
     import tilelang.language as T
 
     @T.prim_func
@@ -83,20 +92,71 @@ def program(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, thre
             B_shared = T.alloc_shared((block_k, block_n), dtype)
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), "float32")
-            T.use_swizzle(swizzle, enable=swizzle > 0)
+            T.use_swizzle(s.swizzle, enable=s.swizzle > 0)
+            if not hands_registers_over(s, arch):
+                T.no_set_max_nreg()
+            if arch.capability >= (9, 0):
+                launch_early()
             T.clear(C_local)
             # The product, as in `kernels.matmul`.
             for k in T.Pipelined(T.ceildiv(K, block_k), num_stages=stages):
                 T.copy(A[by * block_m, k * block_k], A_shared)
                 T.copy(B[k * block_k, bx * block_n], B_shared)
-                T.gemm(A_shared, B_shared, C_local)
+                T.gemm(A_shared, B_shared, C_local, policy=policy)
             # Each thread fetches the bias of the columns that it holds.
             T.copy(bias[bx * block_n], bias_local)
             for i, j in T.Parallel(block_m, block_n):
                 C_local[i, j] += bias_local[j]
-                C_local[i, j] *= normal_cdf(C_local[i, j], approximate)
+                C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)
             # Round once and store.
-            T.copy(C_local, C[by * block_m, bx * block_n])
+            if s.staged:
+                C_shared = T.alloc_shared((block_m, block_n), dtype)
+                T.copy(C_local, C_shared)
+                T.copy(C_shared, C[by * block_m, bx * block_n])
+            else:
+                T.copy(C_local, C[by * block_m, bx * block_n])
+
+    return matmul_bias_gelu
+
+
+def split(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, threads, policy, fast, splits):
+    """`program` by clusters that share K out, as in `kernels.matmul`. Each block finishes some rows of the
+    tile, and adds the bias to these.
+    """
+    import tilelang.language as T
+
+    steps, rows = -(-K // (block_k * splits)), block_m // splits
+    add_up = adding_shares(block_m, block_n, splits)
+
+    @T.prim_func
+    def matmul_bias_gelu(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((K, N), dtype),
+        bias: T.Tensor((N,), dtype),
+        C: T.Tensor((M, N), dtype),
+    ):
+        grid = (splits, T.ceildiv(N, block_n), T.ceildiv(M, block_m))
+        with T.Kernel(*grid, threads=threads, cluster_dims=(splits, 1, 1)) as (share, bx, by):
+            A_shared = T.alloc_shared((block_m, block_k), dtype)
+            B_shared = T.alloc_shared((block_k, block_n), dtype)
+            C_local = T.alloc_fragment((block_m, block_n), "float32")
+            total = T.alloc_fragment((rows * block_n,), "float32")
+            T.no_set_max_nreg()
+            launch_early()
+            T.clear(C_local)
+            for k in T.Pipelined(steps, num_stages=stages):
+                T.copy(A[by * block_m, (share * steps + k) * block_k], A_shared)
+                T.copy(B[(share * steps + k) * block_k, bx * block_n], B_shared)
+                T.gemm(A_shared, B_shared, C_local, policy=policy)
+            add_up(C_local, share, total)
+            m = by * block_m + share * rows
+            for i in T.Parallel(rows * block_n):
+                total[i] += T.cast(bias[bx * block_n + i % block_n], "float32")
+            for i in T.Parallel(rows * block_n):
+                total[i] *= normal_cdf(total[i], approximate, fast)
+            for i in T.Parallel(rows * block_n):
+                C[m + i // block_n, bx * block_n + i % block_n] = total[i]
+            T.cluster_wait()
 
     return matmul_bias_gelu
 
@@ -129,6 +189,8 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), dtype)
             T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (C_shared,), tile=tile))
+            with T.ws_op("launch"):
+                launch_early()
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
                 m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):
@@ -181,6 +243,8 @@ def persistent_tf32(M, N, K, approximate, dtype, block_m, block_n, block_k, stag
             bias_local = T.alloc_fragment((block_n,), dtype)
             T.annotate_layout({B_shared: make_full_bank_swizzled_layout(B_shared)})
             T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (), step, tile))
+            with T.ws_op("launch"):
+                launch_early()
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
                 m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):
@@ -212,7 +276,7 @@ def reference(
     bias: torch.Tensor,
     approximate: str,
     dtype: str,
-    blocks: int,
+    schedule: Schedule,
     pass_configs: Mapping[str, Any],
 ) -> Reference:
     x = A @ B + bias
@@ -227,7 +291,7 @@ def reference(
     # erff and tanhf err by up to 2 units in the last place (CUDA C++ Programming Guide, "Mathematical
     # Functions"). With the roundings of their arguments and of the products around them: 3.9 * 2^-24 of x.
     terms.append(Term("GELU in fp32", 4 * 2.0**-24, x.abs()))
-    fast = takes_fast_tanh(dtype, blocks) or pass_configs.get("tl.enable_fast_math")
+    fast = takes_fast_tanh(schedule, dtype) or pass_configs.get("tl.enable_fast_math")
     if approximate == "tanh" and fast:
         # PTX ISA 9.0, tanh.approx.f32: off by up to 2^-11 of itself, which is at most 1 and counts half.
         terms.append(Term("tanh.approx", 0.5 * 2.0**-11, x.abs()))
@@ -372,6 +436,7 @@ GRID = {
     "threads": (64, 96, 128, 256, 384, 512),
     "swizzle": (0, 10),
     "blocks": (0, 3),
+    "staged": (False, True),
     "pass_configs": ({}, {"tl.enable_fast_math": True}, {"tl.disable_warp_specialized": True}),
 }
 

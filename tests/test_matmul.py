@@ -58,6 +58,20 @@ def test_order_of_blocks_changes_no_bit(swizzle: int, tilecheck_device: Device) 
 
 
 @pytest.mark.correctness
+@pytest.mark.parametrize(
+    "id", ["grid-tails-fp16", "grid-whole-bf16", "aligned-tails-bf16", "nt-aligned-fp16"]
+)
+def test_staging_changes_no_bit(id: str, tilecheck_device: Device) -> None:
+    if tilecheck_device.arch.capability != (9, 0):
+        pytest.skip(f"C is staged after wgmma, which {tilecheck_device.arch.name} has not")
+    case = SPEC.case(id)
+    schedule = replace(SPEC.schedule_for(case, tilecheck_device.arch), staged=False)
+    direct = run(SPEC, case, tilecheck_device, schedule=schedule)["C"]
+    staged = run(SPEC, case, tilecheck_device, schedule=replace(schedule, staged=True))["C"]
+    assert torch.equal(staged.view(torch.int16), direct.view(torch.int16))
+
+
+@pytest.mark.correctness
 @pytest.mark.parametrize("id", ["all-over-fp16", "nt-tails-fp16", "tn-tails-fp32", "tt-aligned-fp32"])
 def test_integers_are_exact_and_products_add_up(id: str, tilecheck_device: Device) -> None:
     case = SPEC.case(id)
@@ -151,7 +165,20 @@ def test_identity_gives_the_other_operand(id: str, tilecheck_device: Device) -> 
             {},
             "half of block_n must be whole 128 bytes",
         ),
-        (Schedule(64, 128, 64, 2, 128, blocks=5), HALF_PAIRS, "sm_90a", {}, "store C by bulk copy"),
+        (
+            Schedule(64, 128, 64, 2, 128, blocks=5),
+            HALF_PAIRS,
+            "sm_90a",
+            {},
+            "stores C in rows of whole 16 bytes",
+        ),
+        (Schedule(64, 128, 64, 2, 128, blocks=5, staged=True), HALF, "sm_90a", {}, "always stage C"),
+        (Schedule(64, 64, 64, 2, 64, staged=True), HALF, "sm_80", {}, "C is staged after wgmma"),
+        (Schedule(64, 64, 64, 2, 128, staged=True), TF32, "sm_90a", {}, "C is staged after wgmma"),
+        (Schedule(64, 64, 64, 1, 128, staged=True), UNALIGNED, "sm_90a", {}, "and bulk copies of A and B"),
+        (Schedule(64, 256, 64, 2, 128, staged=True), HALF, "sm_90a", {}, "has to fit where tiles of A were"),
+        (Schedule(64, 64, 64, 0, 128, staged=True), HALF, "sm_90a", {}, "has to fit where tiles of A were"),
+        (Schedule(64, 64, 64, 2, 128, staged=True), HALF_PAIRS, "sm_90a", {}, "rows of whole 16 bytes"),
         (Schedule(64, 64, 32, 2, 128, blocks=5), TF32_TRANSPOSED, "sm_90a", {}, "of A and B as they are"),
         (Schedule(64, 64, 48, 2, 128, blocks=5), TF32, "sm_90a", {}, "block_k must be whole 128 bytes"),
         (Schedule(128, 32, 32, 2, 128, blocks=5), TF32, "sm_90a", {}, "share the tile out evenly"),
@@ -184,6 +211,8 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
         (Schedule(256, 128, 64, 2, 256, blocks=132), TRANSPOSED, "sm_90a", {}),
         (Schedule(64, 128, 16, 1, 128, 0, blocks=10000), HALF, "sm_90a", {}),
         (Schedule(256, 128, 32, 4, 256, blocks=132), TF32, "sm_90a", {}),
+        (Schedule(64, 64, 64, 1, 128, staged=True), TRANSPOSED, "sm_90a", {}),
+        (Schedule(128, 256, 32, 8, 256, 0, staged=True), HALF, "sm_90a", {}),
         (Schedule(80, 64, 32, 1, 128, blocks=1), TF32, "sm_90a", {}),
     ],
 )

@@ -89,7 +89,7 @@ for i, j in T.Parallel(block_m, block_n):
         changes={
             "T.clear(C_local)": 'part = T.alloc_fragment((block_m, block_n), "float32")\nT.clear(C_local)',
             matmul.GEMM: matmul.GEMM.replace("C_local", "part").replace(
-                "trans_b)", "trans_b, clear_accum=True)"
+                "policy)", "policy, clear_accum=True)"
             )
             + "\nfor i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] += part[i, j]",
         },
@@ -127,8 +127,10 @@ for i, j in T.Parallel(block_m, block_n):
         changes={
             matmul_bias_gelu.LOAD_BIAS: "",
             matmul_bias_gelu.ADD: 'x = C_local[i, j] + T.cast(bias[bx * block_n + j], "float32")',
-            matmul_bias_gelu.GELU: "C[by * block_m + i, bx * block_n + j] = x * normal_cdf(x, approximate)",
-            matmul_bias_gelu.STORE: "",
+            matmul_bias_gelu.GELU: (
+                "C[by * block_m + i, bx * block_n + j] = x * normal_cdf(x, approximate, fast)"
+            ),
+            matmul_bias_gelu.STORES: "",
         },
     ),
     _softmax(

@@ -6,15 +6,28 @@ from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul")
 _STAYING = ("grid-tails-fp16/block_n=128,swizzle=3,blocks=5",)  # 4 x 3 tiles: two panels, three turns
+_staged_mutant = partial(_mutant, first=("grid-tails-fp16/staged=True",))
+_SPLIT = ("grid-tails-fp16/stages=5,swizzle=0,splits=2",)  # each block of a cluster has two steps
+_split_mutant = partial(_mutant, within="split", first=_SPLIT)
+_adding_mutant = partial(_mutant, within="adding_shares", first=_SPLIT)
 _walk_mutant = partial(_mutant, within="TileWalk", first=_STAYING)
 _staying_mutant = partial(_mutant, within="persistent", first=_STAYING)
 _turned_mutant = partial(_mutant, within="persistent_tf32", first=("grid-single-fp32/blocks=5",))
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
-GEMM = "T.gemm(A_shared, B_shared, C_local, transpose_A=trans_a, transpose_B=trans_b)"
+STAGED_STORE = "T.copy(C_shared, C[by * block_m, bx * block_n])"
+STORES = f"""\
+if s.staged:
+    C_shared = T.alloc_shared((block_m, block_n), dtype)
+    T.copy(C_local, C_shared)
+    {STAGED_STORE}
+else:
+    {STORE}"""
+GEMM = "T.gemm(A_shared, B_shared, C_local, trans_a, trans_b, policy)"
 LOAD_A = "T.copy(A[k * block_k, by * block_m] if trans_a else A[by * block_m, k * block_k], A_shared)"
 LOAD_B = "T.copy(B[bx * block_n, k * block_k] if trans_b else B[k * block_k, bx * block_n], B_shared)"
 TRIPS = "T.ceildiv(K, block_k), num_stages"
+LAUNCH = "if arch.capability >= (9, 0):\n    launch_early()"
 GRID = "T.Kernel(T.ceildiv(N, block_n), T.ceildiv(M, block_m), threads=threads) as (bx, by)"
 TURNS = "(self._rows * self._columns - block + self.blocks - 1) // self.blocks"
 PANEL = "number // (self._height * self._columns), number % (self._height * self._columns)"
@@ -334,13 +347,13 @@ for i, j in T.Parallel(*b_tile):
     _mutant(
         id="trans-a-ignored",
         why="A's tile is multiplied as it lies",
-        changes={"transpose_A=trans_a": "transpose_A=False"},
+        changes={GEMM: GEMM.replace("trans_a", "False")},
         first=("tn-tails-fp16",),
     ),
     _mutant(
         id="trans-b-ignored",
         why="B's tile is multiplied as it lies",
-        changes={"transpose_B=trans_b": "transpose_B=False"},
+        changes={GEMM: GEMM.replace("trans_b", "False")},
         first=("nt-tails-fp16",),
     ),
     _mutant(
@@ -372,20 +385,20 @@ for i, j in T.Parallel(*b_tile):
             LOAD_A: f"    {LOAD_A}",
             LOAD_B: f"    {LOAD_B}",
             GEMM: f"    {GEMM}",
-            STORE: f"    {STORE}",
+            STORES: f"    {STORE}",
         },
         first=("m-over-fp16",),
     ),
     _mutant(
         id="cleared-by-the-first-trip",
         why="without a trip nothing clears the accumulator",
-        changes={"T.clear(C_local)": "", GEMM: GEMM.replace("trans_b)", "trans_b, clear_accum=k == 0)")},
+        changes={"T.clear(C_local)": "", GEMM: GEMM.replace("policy)", "policy, clear_accum=k == 0)")},
         first=("k-zero-fp16",),
     ),
     _mutant(
         id="cleared-in-every-trip",
         why="only the last tile of K counts",
-        changes={GEMM: GEMM.replace("trans_b)", "trans_b, clear_accum=True)")},
+        changes={GEMM: GEMM.replace("policy)", "policy, clear_accum=True)")},
         first=("trips-2-fp16",),
     ),
     _mutant(
@@ -573,6 +586,141 @@ T.copy(B_shared, B[0, 0])"""
         },
         first=("k-over-fp16",),
     ),
+    # Launches that begin early.
+    _mutant(
+        id="launch-before-not-awaited",
+        why="A and B are read while the launch before may still write them",
+        changes={
+            LAUNCH: "",
+            "# Round once and store.": LAUNCH,
+        },
+        first=("one-tile-fp16",),
+    ),
+    _mutant(
+        id="launch-before-awaited-by-half",
+        why="only the first column of blocks waits for the launch before",
+        changes={"if arch.capability >= (9, 0):": "if bx == 0:"},
+        first=("n-over-fp16",),
+    ),
+    # Tiles of C that go through shared memory.
+    _staged_mutant(
+        id="staged-stored-before-written",
+        why="shared memory is stored before the sum is in it",
+        changes={"T.copy(C_local, C_shared)": STAGED_STORE, STAGED_STORE: "T.copy(C_local, C_shared)"},
+    ),
+    _staged_mutant(
+        id="staged-not-written",
+        why="what is stored is memory that nothing has written",
+        changes={"T.copy(C_local, C_shared)": ""},
+    ),
+    _staged_mutant(
+        id="staged-upper-half-only",
+        why="the lower half of a tile does not reach shared memory",
+        changes={
+            "T.copy(C_local, C_shared)": """\
+for i, j in T.Parallel(block_m // 2, block_n):
+    C_shared[i, j] = C_local[i, j]"""
+        },
+    ),
+    _staged_mutant(
+        id="staged-tail-not-stored",
+        why="tiles that reach over the last row are not stored",
+        changes={STAGED_STORE: f"if (by + 1) * block_m <= M:\n    {STAGED_STORE}"},
+    ),
+    _staged_mutant(
+        id="staged-in-bf16-first",
+        why="the sum is rounded to bf16, then to fp16",
+        changes={
+            "T.alloc_shared((block_m, block_n), dtype)": 'T.alloc_shared((block_m, block_n), "bfloat16")'
+        },
+    ),
+    # Blocks of a cluster that share K out.
+    _split_mutant(
+        id="split-k-rounded-down",
+        why="what is left of K after whole shares is not added",
+        changes={"_ceildiv(_ceildiv(K, block_k), splits)": "_ceildiv(K, block_k) // splits"},
+        first=("aligned-tails-fp16/stages=5,swizzle=0,splits=8",),
+    ),
+    _split_mutant(
+        id="split-last-step-of-a-share-dropped",
+        why="each share ends a step early",
+        changes={"T.Pipelined(steps,": "T.Pipelined(steps - 1,"},
+    ),
+    _split_mutant(
+        id="split-shares-overlap",
+        why="the last step of a share is the first of the next: it is added twice",
+        changes={"(share * steps + k) * block_k": "(share * (steps - 1) + k) * block_k"},
+    ),
+    _split_mutant(
+        id="split-one-share-for-all",
+        why="every block sums the first share of K",
+        changes={"(share * steps + k) * block_k": "k * block_k"},
+    ),
+    _split_mutant(
+        id="split-rows-to-one-place",
+        why="all blocks store the first rows of the tile",
+        changes={"by * block_m + share * rows": "by * block_m"},
+    ),
+    _split_mutant(
+        id="split-left-early",
+        why="a block may end while its sums are read",
+        changes={"T.cluster_wait()": ""},
+    ),
+    _split_mutant(
+        id="split-launch-before-not-awaited",
+        why="TileLang lets clusters begin early, and nothing waits for the launch before",
+        changes={"launch_early()": ""},
+    ),
+    _adding_mutant(
+        id="split-own-share-dropped",
+        why="what a block has summed itself is not in the result",
+        changes={"own[share * rows + i // block_n, i % block_n]": "0.0"},
+    ),
+    _adding_mutant(
+        id="split-one-share-dropped",
+        why="the sums of one block are not added",
+        changes={"T.unroll(splits - 1)": "T.unroll(splits - 2)"},
+        first=("grid-tails-fp16/stages=8,swizzle=0,splits=4",),
+    ),
+    _adding_mutant(
+        id="split-one-share-for-another",
+        why="the sums of the next block are added for each other one",
+        changes={"others[step * rows + i // block_n": "others[i // block_n"},
+        first=("grid-tails-fp16/stages=8,swizzle=0,splits=4",),
+    ),
+    _adding_mutant(
+        id="split-own-share-twice",
+        why="each block sends the sums of its own rows",
+        changes={"own[peer * rows : (peer + 1) * rows, :]": "own[share * rows : (share + 1) * rows, :]"},
+    ),
+    _adding_mutant(
+        id="split-sent-to-the-wrong-block",
+        why="rows go to the block after the one that is to finish them",
+        changes={"dst_block=peer": "dst_block=(peer + 1) % splits"},
+    ),
+    _adding_mutant(
+        id="split-sent-before-written",
+        why="sums are sent before they are in shared memory",
+        changes={
+            "T.copy(C_local, own[:, 0:block_n])": "",
+            "T.mbarrier_wait_parity(arrived[0], 0)": (
+                "T.copy(C_local, own[:, 0:block_n])\nT.mbarrier_wait_parity(arrived[0], 0)"
+            ),
+        },
+    ),
+    _adding_mutant(
+        id="split-sums-not-awaited",
+        why="the sums of other blocks are added before they have come",
+        changes={"T.mbarrier_wait_parity(arrived[0], 0)": ""},
+    ),
+    _adding_mutant(
+        id="split-tiles-overwritten",
+        why="sums come to where another block still multiplies tiles",
+        changes={
+            "T.cluster_arrive()\nT.copy(C_local, own[:, 0:block_n])": "T.copy(C_local, own[:, 0:block_n])",
+            "T.cluster_wait()": "",
+        },
+    ),
     # Blocks that stay: their walk over the tiles.
     _walk_mutant(
         id="staying-last-turn-lost",
@@ -666,6 +814,14 @@ T.copy(B_shared, B[0, 0])"""
         id="staying-tail-in-n-not-stored",
         why="halves that reach over the last column are not stored",
         changes={STORE_HALF: f"if n + (part + 1) * half <= N:\n    {STORE_HALF}"},
+    ),
+    _staying_mutant(
+        id="staying-launch-before-not-awaited",
+        why="tiles are taken while the launch before may still write A and B",
+        changes={
+            'with T.ws_op("launch"):\n    launch_early()': "",
+            STORE_HALF: f"{STORE_HALF}\nlaunch_early()",
+        },
     ),
     _turned_mutant(
         id="turned-sum-not-cleared",

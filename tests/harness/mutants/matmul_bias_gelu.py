@@ -6,17 +6,26 @@ from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul_bias_gelu")
 _cdf_mutant = partial(_mutant, within="normal_cdf")
+_split_mutant = partial(_mutant, within="split", first=("grid-tails-tanh-bf16/stages=5,swizzle=0,splits=2",))
 _staying_mutant = partial(_mutant, within="persistent")
 
 STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two turns
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
-GEMM = "T.gemm(A_shared, B_shared, C_local)"
+GEMM = "T.gemm(A_shared, B_shared, C_local, policy=policy)"
 ADD = "C_local[i, j] += bias_local[j]"
-GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate)"
+GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)"
 ARGUMENT = "u = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)"
 TANH = 'return 0.5 + 0.5 * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
 ERF = "return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)"
+STORES = f"""\
+if s.staged:
+    C_shared = T.alloc_shared((block_m, block_n), dtype)
+    T.copy(C_local, C_shared)
+    T.copy(C_shared, C[by * block_m, bx * block_n])
+else:
+    {STORE}"""
+STAGE = "C_shared = T.alloc_shared((block_m, block_n), dtype)\nT.copy(C_local, C_shared)"
 LOAD_BIAS = "T.copy(bias[bx * block_n], bias_local)"
 
 MUTANTS = (
@@ -217,7 +226,7 @@ MUTANTS = (
     _mutant(
         id="cdf-before-bias",
         why="P is that of the sum without the bias",
-        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j], approximate)"},
+        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j], approximate, fast)"},
         first=("one-tile-fp16",),
     ),
     _mutant(
@@ -225,7 +234,7 @@ MUTANTS = (
         why="P is rounded to fp16",
         changes={
             GELU: """\
-p = T.cast(normal_cdf(C_local[i, j], approximate), "float16")
+p = T.cast(normal_cdf(C_local[i, j], approximate, fast), "float16")
 C_local[i, j] *= T.cast(p, "float32")"""
         },
         first=("one-tile-fp16",),
@@ -303,6 +312,48 @@ if dtype == "float32":
 C_local[i, j] += bias_local[j]"""
         },
         first=("eleven-bits-fp32",),
+    ),
+    # Launches that begin early, and tiles of C that go through shared memory.
+    _mutant(
+        id="launch-before-not-awaited",
+        why="only the first column of blocks waits for the launch before",
+        changes={"if arch.capability >= (9, 0):": "if bx == 0:"},
+        first=("wide-fp16",),
+    ),
+    _mutant(
+        id="staged-before-gelu",
+        why="what is stored is the sum as it was before GELU",
+        changes={
+            LOAD_BIAS: f"{STAGE}\n{LOAD_BIAS}",
+            STAGE: "",
+        },
+        first=("grid-tails-tanh-bf16/staged=True",),
+    ),
+    # Blocks of a cluster that share K out.
+    _split_mutant(
+        id="split-bias-of-the-first-columns",
+        why="every tile gets the bias of the first",
+        changes={"bias[bx * block_n + i % block_n]": "bias[i % block_n]"},
+    ),
+    _split_mutant(
+        id="split-bias-by-element",
+        why="the bias runs on from row to row",
+        changes={"bias[bx * block_n + i % block_n]": "bias[bx * block_n + i // block_n]"},
+    ),
+    _split_mutant(
+        id="split-gelu-of-shares",
+        why="each share of the sum goes through GELU",
+        changes={
+            "add_up(C_local, share, total)": """\
+for i, j in T.Parallel(block_m, block_n):
+    C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)
+add_up(C_local, share, total)"""
+        },
+    ),
+    _split_mutant(
+        id="split-k-of-b-alone",
+        why="A is that of the first share for each",
+        changes={"A[by * block_m, (share * steps + k) * block_k]": "A[by * block_m, k * block_k]"},
     ),
     # Blocks that stay.
     _staying_mutant(
