@@ -182,9 +182,9 @@ if start + column(i, w, t, v) >= N:
         id="always-in-chunks",
         why="rows that fit are read twice as well, a load of each thread at a time",
         changes={
-            "team, vector = threads // rows, _vector(N, dtype)": (
-                "team, vector = threads // rows, _vector(N, dtype)\nchunk, share, staged, cluster = team * vector, 0, False, 1"
-            )
+            "team, vector = threads // rows, _vector(N, dtype)": """\
+team, vector = threads // rows, _vector(N, dtype)
+chunk, share, staged, cluster = team * vector, 0, False, 1"""
         },
     ),
     _softmax(
