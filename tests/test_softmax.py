@@ -10,7 +10,6 @@ from tilecheck.arches import arch
 from tilecheck.conformance import run
 from tilecheck.device import Device
 from tilecheck.dtypes import dtype
-from tilecheck.plugin import skip_lacking
 from tilecheck.spec import Case
 
 pytestmark = pytest.mark.correctness
@@ -36,7 +35,7 @@ class TestProperties:
     @pytest.fixture(autouse=True)
     def clusters(self, schedule: Schedule, tilecheck_device: Device) -> None:
         if schedule.cluster > 1 and tilecheck_device.arch.capability < (9, 0):
-            skip_lacking("Hopper or later, for clusters of blocks")
+            pytest.skip(f"clusters are for Hopper and later, not for {tilecheck_device.arch.name}")
 
     def test_shift_of_a_row_changes_no_bit(
         self, name: str, schedule: Schedule, tilecheck_device: Device
