@@ -62,8 +62,8 @@ ASSERTING = changed(
     "softmax",
     "asserting",
     (SOUND, BROKEN),
-    "row_top, row_total = join(top, total)",
-    "row_top, row_total = join(top, total)\n"
+    "row_top, row_total = warp_top, warp_total",
+    "row_top, row_total = warp_top, warp_total\n"
     "for i in T.Parallel(rows * warps):\n"
     f'    T.device_assert(row_total[i] > 0, "{REASON}")',
 )

@@ -67,7 +67,10 @@ def test_attention_needs_memory_in_proportion_to_its_length(checker: Checker) ->
 LARGE = (
     (vector_add.SPEC, Case("large", {"N": 2**28}, "float32", why="3 GiB")),
     (softmax.SPEC, Case("large", {"M": 16384, "N": 8192}, "float16", why="512 MiB, rows in registers")),
-    (softmax.SPEC, Case("large-online", {"M": 8192, "N": 65536}, "bfloat16", why="2 GiB, rows read twice")),
+    (
+        softmax.SPEC,
+        Case("large-online", {"M": 8192, "N": 65536}, "bfloat16", why="2 GiB, rows of several chunks"),
+    ),
     (
         matmul_bias_gelu.SPEC,
         Case(

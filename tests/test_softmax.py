@@ -18,8 +18,11 @@ SCHEDULES = {
     "one-pass": Schedule(2, 512, 128),
     "two-passes": Schedule(4, 64, 128),
     "shared": Schedule(2, 128, 128, 64),
+    "staged": Schedule(4, 64, 128, staged=True),
+    "cluster": Schedule(1, 512, 512, cluster=2),
 }
-"""For rows of 427 columns: all in registers; in 7 chunks; in 4, each row shared by 7 blocks."""
+"""For rows of 427 columns: all in registers; in 7 chunks, read again; in 4, each row shared by 7 blocks; in 7
+that wait; by two blocks, though one would do."""
 
 
 def case_of(name: str) -> Case:
@@ -29,6 +32,11 @@ def case_of(name: str) -> Case:
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 class TestProperties:
+    @pytest.fixture(autouse=True)
+    def clusters(self, schedule: Schedule, tilecheck_device: Device) -> None:
+        if schedule.cluster > 1 and tilecheck_device.arch.capability < (9, 0):
+            pytest.skip(f"clusters are for Hopper and later, not for {tilecheck_device.arch.name}")
+
     def test_shift_of_a_row_changes_no_bit(
         self, name: str, schedule: Schedule, tilecheck_device: Device
     ) -> None:
@@ -99,6 +107,17 @@ def test_rows_that_share_a_block_do_not_meet(tilecheck_device: Device) -> None:
         (Schedule(2, 128, 128, 256), "float16", "share=256 must be 0, or with chunk=128 under 427"),
         (Schedule(2, 128, 128, -64), "float16", "share=-64 must be 0, or with chunk=128 under 427"),
         (Schedule(2, 512, 128, 64), "float16", "share=64 must be 0, or with chunk=512 under 427"),
+        (
+            Schedule(2, 512, 128, 0, True),
+            "float16",
+            "staged=True is for blocks that write all of rows",
+        ),
+        (Schedule(2, 128, 128, 64, True), "float16", "staged=True is for blocks that write all of rows"),
+        (Schedule(8, 192, 32, 0, True), "float16", "rows=8 x chunk=192 is 48 values for each of 32, over 32"),
+        (Schedule(1, 512, 512, cluster=0), "float16", "cluster=0 must be from 1 to 16 on sm_90a"),
+        (Schedule(1, 512, 512, cluster=17), "float16", "cluster=17 must be from 1 to 16 on sm_90a"),
+        (Schedule(2, 512, 512, cluster=2), "float16", "cluster=2 holds one row of 427 in chunks: rows=2"),
+        (Schedule(1, 512, 256, cluster=2), "float16", "cluster=2 takes 512 or 1024 threads, not 256"),
     ],
 )
 def test_what_would_not_compile_or_compute_wrong_is_refused(
@@ -106,3 +125,21 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
         SPEC.check_schedule(schedule, case_of(name), arch("sm_90a"))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "N", "name", "reason"),
+    [
+        (Schedule(1, 512, 512, cluster=2), 427, "sm_80", "cluster=2 must be from 1 to 1 on sm_80"),
+        (Schedule(1, 512, 512, cluster=16), 427, "sm_120a", "cluster=16 must be from 1 to 8 on sm_120a"),
+        (Schedule(1, 4096, 512, cluster=8), 2**16, "sm_90a", "cluster=8 holds one row of 65536 in"),
+        (Schedule(1, 16384, 512, 0, True), 81920, "sm_120a", "takes 131200 bytes, over 101376"),
+        (Schedule(1, 16384, 512, 0, True), 2**18, "sm_90a", "takes 491648 bytes, over 232448"),
+    ],
+)
+def test_what_an_architecture_does_not_hold_is_refused(
+    schedule: Schedule, N: int, name: str, reason: str
+) -> None:
+    case = Case("any-fp16", {"M": 21, "N": N}, "float16", why="long rows")
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        SPEC.check_schedule(schedule, case, arch(name))

@@ -65,7 +65,9 @@ def _around(simulated: torch.Tensor, reference: Reference) -> Reference:
     if reference.terms is None:
         return Reference(value, open=reference.open)
     kind = dtype(str(simulated.dtype).removeprefix("torch."))
-    store = Term(f"the simulator's rounding to {kind.name}", kind.unit, value.abs().nan_to_num(0.0, 0.0, 0.0))
+    # Below the smallest normal number the spacing stays what it is there, and so does a rounding's error.
+    rounded = value.abs().nan_to_num(0.0, 0.0, 0.0).clamp(min=kind.smallest_normal)
+    store = Term(f"the simulator's rounding to {kind.name}", kind.unit, rounded)
     return dataclasses.replace(reference, value=value, terms=(*reference.terms, store))
 
 

@@ -60,6 +60,32 @@ def test_one_rounding_apart_agrees(reference: Callable[..., Any]) -> None:
         assert verdicts["Y"].ok
 
 
+def halved(n: int, dtype: str) -> Any:
+    @T.prim_func
+    def program(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n):
+                Y[i] = X[i] * 0.5
+
+    return program
+
+
+@pytest.mark.parametrize(("steps", "agrees"), [(1, True), (2, False)])
+def test_subnormals_may_be_rounded_apart_by_one_step(steps: int, agrees: bool) -> None:
+    # Half way between two subnormal numbers, one may have rounded up and the other down.
+    small = {"X": torch.full((32,), 201 * 2.0**-24, dtype=torch.float16)}
+    case = Case("small", {"n": 32}, "float16", why="subnormal results", draw="small")
+    kernel = KernelSpec(
+        "halved", halved, lambda X: Reference(X / 2, terms=()), (case,), draws={"small": lambda: small}
+    )
+    device = Otherwise(lambda y: (y.view(torch.int16) + steps).view(torch.float16))
+    if agrees:
+        assert agree(kernel, case, device, seed=0)["Y"].ok
+    else:
+        with pytest.raises(Disagreement, match="worst at"):
+            agree(kernel, case, device, seed=0)
+
+
 @pytest.mark.parametrize("reference", [with_terms, lambda X: X * 2 + 1], ids=["terms", "empirical"])
 def test_more_than_the_bound_apart_is_told_with_a_command(reference: Callable[..., Any]) -> None:
     kernel = spec(reference)

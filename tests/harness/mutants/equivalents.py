@@ -159,10 +159,12 @@ for i, j in T.Parallel(block_m, block_n):
                 '"float32")  # of a thread, so far',
                 'old_top = T.alloc_fragment((rows * warps, lanes), "float32")',
                 '"float32")  # so far, relative',
-                'top = T.alloc_fragment(tops.shape[:1], "float32")',
-                'total = T.alloc_fragment(tops.shape[:1], "float32")',
-                'shared_top = T.alloc_shared((rows * warps,), "float32")',
-                'shared_total = T.alloc_shared((rows * warps,), "float32")',
+                'warp_top = T.alloc_fragment((rows * warps,), "float32")',
+                'warp_total = T.alloc_fragment((rows * warps,), "float32")',
+                'notes = T.alloc_shared((1, 2, rows * warps), "float32")',
+                'notes = T.alloc_shared((cluster, 2, rows * warps), "float32")',
+                'row_top = T.alloc_fragment((rows,), "float32")',
+                'row_total = T.alloc_fragment((rows,), "float32")',
                 'tops = T.alloc_fragment((rows, warps), "float32")',
                 'totals = T.alloc_fragment((rows, warps), "float32")',
             )
@@ -182,9 +184,9 @@ if start + column(i, w, t, v) >= N:
         id="always-in-chunks",
         why="rows that fit are read twice as well, a load of each thread at a time",
         changes={
-            "team, vector = threads // rows, _vector(N, dtype)": (
-                "team, vector = threads // rows, _vector(N, dtype)\nchunk, share = team * vector, 0"
-            )
+            "team, vector = threads // rows, _vector(N, dtype)": """\
+team, vector = threads // rows, _vector(N, dtype)
+chunk, share, staged, cluster = team * vector, 0, False, 1"""
         },
     ),
     _softmax(
@@ -200,12 +202,15 @@ if not share:
     _softmax(
         id="second-pass-forwards",
         why="pieces are written in another order",
-        changes={softmax.START_AGAIN: "start = (part + p) * piece"},
+        changes={
+            softmax.START_AGAIN: "start = (part + p) * piece",
+            "waiting[pieces - 1 - p, i, w, t, v]": "waiting[p, i, w, t, v]",
+        },
     ),
     _softmax(
         id="first-pass-from-the-start",
         why="all blocks of a row sum its chunks in one order",
-        changes={softmax.START: "start = c * chunk"},
+        changes={softmax.START: "return (c if share else part + c) * chunk"},
     ),
     _softmax(
         id="maximum-first",
@@ -214,16 +219,17 @@ if not share:
             softmax.RESCALE: "total[w, t] *= 1.0",
             softmax.KEEP_TOP: "",
             softmax.RAISE_TOP: "",
-            f"{softmax.CHUNKS}\n    {softmax.START}": f"""\
-for c in T.serial(chunks):
+            f"{softmax.CHUNKS}\n    start = start_of(c, part)": f"""\
+{softmax.CHUNKS}
+    start = start_of(c, part)
     for i, w, t, v in T.Parallel(*tile.shape):
-        value = T.cast(X[first + w // warps, c * chunk + column(i, w, t, v)], "float32")
-        inside = c * chunk + column(i, w, t, v) < N
+        value = T.cast(X[first + w // warps, start + column(i, w, t, v)], "float32")
+        inside = start + column(i, w, t, v) < N
         tile[i, w, t, v] = T.if_then_else(inside, value, -T.infinity("float32"))
     T.reduce_max(tile, folded, dim=0)
     T.reduce_max(folded, top, dim=2, clear=False)
 {softmax.CHUNKS}
-    {softmax.START}""",
+    start = start_of(c, part)""",
         },
     ),
     _attention(

@@ -20,24 +20,32 @@ WEIGH = "tile[i, w, t, v] = T.exp2((tile[i, w, t, v] - top[w, t]) * LOG2E)"
 RESCALE = "total[w, t] *= T.exp2((old_top[w, t] - top[w, t]) * LOG2E)"
 SUM = "T.reduce_sum(folded, total, dim=2, clear=False)"
 
-# Threads of a row, and warps of a row.
-JOIN_TOPS = "T.reduce_max(tops, top, dim=1)"
-JOIN_RESCALE = "totals[i, j] *= T.exp2((tops[i, j] - top[i]) * LOG2E)"
-JOIN_TOTALS = "T.reduce_sum(totals, total, dim=1)"
-FROM_WARPS = "totals[r, w] = shared_total[r * warps + w]"
+# Threads of a warp, and warps of a row, in one block or in several.
+WARP_TOP = "T.reduce_max(top, warp_top, dim=1)"
+WARP_RESCALE = "total[w, t] *= T.exp2((top[w, t] - warp_top[w]) * LOG2E)"
+NOTED_TOP = "tops[r, w] = T.max(tops[r, w], notes[p, 0, r * warps + w])"
+ROW_TOP = "T.reduce_max(tops, row_top, dim=1)"
+ROW_WEIGHT = "weight = T.exp2((notes[p, 0, r * warps + w] - row_top[r]) * LOG2E)"
+NOTED_TOTAL = "totals[r, w] += notes[p, 1, r * warps + w] * weight"
+SEND = "T.copy_cluster(own_notes, notes[part, 0, 0], dst_block=p)"
 
-# What is written, in one pass.
+# What is written out of registers.
 FACTOR = "total[w, t] = T.exp2((top[w, t] - row_top[w // warps]) * LOG2E) / row_total[w // warps]"
-STORE = "Y[first + w // warps, column(i, w, t, v)] = tile[i, w, t, v] * total[w, t]"
+STORE = "Y[first + w // warps, last + column(i, w, t, v)] = tile[i, w, t, v] * total[w, t]"
 
-# In two.
-CHUNKS = "for c in T.serial(chunks):"
-START = "start = (part * piece // chunk + pieces + c) % chunks * chunk"
-START_AGAIN = "start = (part + pieces - 1 - p) * piece"
+# Several chunks.
+CHUNKS = "for c in T.serial(looks):"
+START = "return ((part * share // chunk + 1 if share else part) + c) % chunks * chunk"
+WAIT = "waiting[c, i, w, t, v] = T.cast(tile[i, w, t, v], dtype)"
+START_AGAIN = "start = part * piece if share else last - (p + 1) * piece"
 WEIGH_AGAIN = "weight = T.exp2((value - row_top[w // warps]) * LOG2E)"
 STORE_AGAIN = "Y[first + w // warps, start + column(i, w, t, v)] = weight / row_total[w // warps]"
 
-FIRST_LOAD, SECOND_LOAD = f"{LOAD}\n{INSIDE}", f"{LOAD}\n{WEIGH_AGAIN}"
+FIRST_LOAD, SECOND_LOAD = f"{LOAD}\n{INSIDE}", f"else:\n    {LOAD}"
+
+# A block for each row, which reads chunks again or has them wait; blocks that share a row.
+ALONE, STAGED = "chunk=16384,cluster=1", "chunk=16384,cluster=1,staged=True"
+SHARED = "chunk=16384,cluster=1,share=4096"
 
 MUTANTS = (
     # A thread's values.
@@ -229,19 +237,19 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
         id="not-rescaled",
         why="the sum does not follow the maximum",
         changes={RESCALE: "total[w, t] *= 1.0"},
-        first=("rising-online-fp32",),
+        first=("rising-chunks-fp32",),
     ),
     _softmax(
         id="rescaled-upwards",
         why="the sign of the exponent is wrong",
         changes={RESCALE: RESCALE.replace("old_top[w, t] - top[w, t]", "top[w, t] - old_top[w, t]")},
-        first=("rising-online-fp32",),
+        first=("rising-chunks-fp32",),
     ),
     _softmax(
         id="rescaled-in-base-two",
         why="the rescaling takes 2^x for exp(x)",
         changes={RESCALE: RESCALE.replace(" * LOG2E", "")},
-        first=("n-32769-fp32",),
+        first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
         id="chunk-rescaled-too",
@@ -250,13 +258,13 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
             RESCALE: "total[w, t] *= 1.0",
             SUM: f"{SUM}\nfor w, t in T.Parallel(rows * warps, lanes):\n    {RESCALE}",
         },
-        first=("rising-online-fp32",),
+        first=("rising-chunks-fp32",),
     ),
     _softmax(
         id="old-maximum-kept-too-late",
         why="the old maximum is the new one: nothing is rescaled",
         changes={KEEP_TOP: "", RAISE_TOP: f"{RAISE_TOP}\n{KEEP_TOP}"},
-        first=("rising-online-fp32",),
+        first=("rising-chunks-fp32",),
     ),
     _softmax(
         id="maximum-forgotten",
@@ -268,88 +276,141 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
         id="rescaled-by-2e-16-at-least",
         why="a sum that hardly counts any more is not scaled down as far",
         changes={RESCALE: "total[w, t] *= T.exp2(T.max((old_top[w, t] - top[w, t]) * LOG2E, -16.0))"},
-        first=("tower-online-fp32",),
+        first=(f"tower-online-fp32/{ALONE}",),
     ),
     _softmax(
         id="last-chunk-not-summed",
         why="one chunk too few in the first pass",
-        changes={CHUNKS: "for c in T.serial(chunks - 1):"},
-        first=("n-49152-fp16",),
+        changes={CHUNKS: "for c in T.serial(looks - 1):"},
+        first=(f"n-49152-fp16/{SHARED}",),
     ),
     _softmax(
         id="chunks-rounded-down",
         why="the tail is neither summed nor written",
-        changes={"math.ceil(N / chunk)": "N // chunk"},
-        first=("n-32769-fp32",),
+        changes={"else (math.ceil(N / chunk), math.ceil(N / chunk))": "else (N // chunk, N // chunk)"},
+        first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
         id="sum-over-the-own-chunk",
         why="a block sums what it writes, and not the rest of the row",
-        changes={CHUNKS: "for c in T.serial(1):", START: "start = part * piece // chunk * chunk"},
-        first=("n-49152-fp16",),
+        changes={
+            CHUNKS: "for c in T.serial(1):",
+            START: "return part * share // chunk * chunk",
+        },
+        first=(f"n-49152-fp16/{SHARED}",),
     ),
     _softmax(
         id="sum-not-round-to-the-start",
         why="a block sums from its share on, and not what lies before",
-        changes={START: "start = (part * piece // chunk + c) * chunk"},
-        first=("n-49152-fp16",),
+        changes={START: START.replace(" % chunks", "")},
+        first=(f"n-49152-fp16/{SHARED}",),
     ),
     _softmax(
         id="first-chunk-summed-twice",
         why="each block goes round to where it began, and a chunk too far",
-        changes={CHUNKS: "for c in T.serial(chunks + 1):"},
-        first=("n-49152-fp16",),
+        changes={CHUNKS: "for c in T.serial(looks + 1):"},
+        first=(f"n-49152-fp16/{SHARED}",),
     ),
     # Between threads, and between warps.
     _softmax(
         id="exchanged-before-rescaled",
         why="sums relative to different maxima are added",
-        changes={JOIN_RESCALE: "totals[i, j] *= 1.0"},
+        changes={WARP_RESCALE: "total[w, t] *= 1.0"},
         first=("n-128-fp32",),
     ),
     _softmax(
         id="exchanged-upwards",
         why="sums are scaled up where they should be scaled down",
-        changes={JOIN_RESCALE: JOIN_RESCALE.replace("tops[i, j] - top[i]", "top[i] - tops[i, j]")},
+        changes={WARP_RESCALE: WARP_RESCALE.replace("top[w, t] - warp_top[w]", "warp_top[w] - top[w, t]")},
         first=("n-128-fp32",),
     ),
     _softmax(
         id="exchanged-by-2e-24-at-least",
         why="sums that hardly count any more are not scaled down as far",
-        changes={JOIN_RESCALE: "totals[i, j] *= T.exp2(T.max((tops[i, j] - top[i]) * LOG2E, -24.0))"},
+        changes={ROW_WEIGHT: ROW_WEIGHT.replace("exp2(", "exp2(T.max(").replace("LOG2E)", "LOG2E, -24.0))")},
         first=("tower-online-fp32",),
     ),
     _softmax(
         id="last-lane-left-out",
-        why="what the last lane of a warp, or a row's last warp, has summed is lost",
-        changes={JOIN_RESCALE: f"{JOIN_RESCALE}\nif j == tops.shape[1] - 1:\n    totals[i, j] = 0.0"},
+        why="what the last lane of a warp has summed is lost",
+        changes={WARP_RESCALE: f"{WARP_RESCALE}\nif t == lanes - 1:\n    total[w, t] = 0.0"},
         first=("n-128-fp32",),
     ),
     _softmax(
         id="last-warp-left-out",
         why="the sum of a row's last warp is lost",
-        changes={
-            FROM_WARPS: "totals[r, w] = T.if_then_else(w < warps - 1, shared_total[r * warps + w], 0.0)"
-        },
+        changes={NOTED_TOTAL: f"if w < warps - 1:\n    {NOTED_TOTAL}"},
         first=("n-8191-fp32",),
     ),
     _softmax(
         id="first-warp-for-all",
         why="the sum of a row's first warp stands for those of the others",
-        changes={FROM_WARPS: FROM_WARPS.replace("+ w", "")},
+        changes={NOTED_TOTAL: NOTED_TOTAL.replace(" + w", "")},
         first=("n-8191-fp32",),
     ),
     _softmax(
         id="warps-of-the-first-row",
         why="rows of a block take the sums of the first one's warps",
-        changes={FROM_WARPS: FROM_WARPS.replace("r * warps + ", "")},
+        changes={NOTED_TOTAL: NOTED_TOTAL.replace("r * warps + ", "")},
         first=("n-1025-fp32",),
     ),
     _softmax(
         id="exchanged-minimum",
         why="beside the maximum of a thread that holds nothing, all others overflow",
-        changes={JOIN_TOPS: "T.reduce_min(tops, top, dim=1)"},
+        changes={WARP_TOP: WARP_TOP.replace("max", "min")},
         first=("n-31-fp16",),
+    ),
+    _softmax(
+        id="exchanged-between-warps-before-rescaled",
+        why="sums of warps relative to different maxima are added",
+        changes={ROW_WEIGHT: "weight = 1.0"},
+        first=("n-8191-fp32",),
+    ),
+    _softmax(
+        id="maximum-of-the-last-warp",
+        why="the maxima of the other warps are forgotten, and their weights overflow",
+        changes={NOTED_TOP: NOTED_TOP.replace("w])", "warps - 1])")},
+        first=("far-below-online-fp16",),
+    ),
+    # Between the blocks of a cluster.
+    _softmax(
+        id="touched-before-the-launch-before-has-ended",
+        why="X may not be there yet: the launch that writes it is still at work",
+        changes={"T.pdl_sync()  # the one before has ended, and what it wrote is there": ""},
+        first=("n-32769-fp32", "n-1-fp32"),
+    ),
+    _softmax(
+        id="sent-before-all-have-begun",
+        why="there is no shared memory yet to write into",
+        changes={
+            "T.cluster_arrive_relaxed()  # this block has begun": "pass",
+            "T.cluster_wait()  # all blocks have begun": "",
+        },
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="read-before-all-have-sent",
+        why="what the others have not yet written is read",
+        changes={"T.cluster_sync()": ""},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="sent-to-itself-only",
+        why="the notes of the others were never written",
+        changes={SEND: SEND.replace("dst_block=p", "dst_block=part")},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="sent-to-one-place",
+        why="all blocks write where the first one's notes belong",
+        changes={SEND: SEND.replace("notes[part,", "notes[0,")},
+        first=("n-32769-fp32",),
+    ),
+    _softmax(
+        id="last-block-left-out",
+        why="the sum of a cluster's last block does not count",
+        changes={NOTED_TOTAL: f"if p < T.max(1, cluster - 1):\n    {NOTED_TOTAL}"},
+        first=("n-262144-fp32",),
     ),
     # What is written.
     _softmax(
@@ -396,7 +457,7 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
         changes={
             STORE: """\
 weight = tile[i, w, t, v] * total[w, t]
-Y[first + w // warps, column(i, w, t, v)] = T.if_then_else(weight < 2**-14, 0.0, weight)"""
+Y[first + w // warps, last + column(i, w, t, v)] = T.if_then_else(weight < 2**-14, 0.0, weight)"""
         },
         first=("n-32768-fp16",),
     ),
@@ -427,9 +488,7 @@ Y[first + w // warps, column(i, w, t, v)] = T.if_then_else(weight < 2**-14, 0.0,
     _softmax(
         id="in-place",
         why="weights replace X as well",
-        changes={
-            STORE: f"{STORE}\nX[first + w // warps, column(i, w, t, v)] = tile[i, w, t, v] * total[w, t]"
-        },
+        changes={STORE: f"{STORE}\nX[first + w // warps, last + column(i, w, t, v)] = tile[i, w, t, v]"},
         first=("n-128-fp32",),
     ),
     _softmax(
@@ -443,76 +502,107 @@ Y[first + w // warps, column(i, w, t, v)] = T.if_then_else(weight < 2**-14, 0.0,
         why="the sum holds weights past the end, what is stored does not",
         changes={
             INSIDE: "inside = column(i, w, t, v) < chunk",
-            STORE: f"if column(i, w, t, v) < N:\n    {STORE}",
+            STORE: f"if last + column(i, w, t, v) < N:\n    {STORE}",
         },
         first=("n-127-fp32",),
     ),
-    # What is written in the second pass.
+    _softmax(
+        id="last-chunk-in-place-of-the-first",
+        why="what is left in registers is written to the row's first columns",
+        changes={STORE: STORE.replace("last + ", "")},
+        first=("n-32780-bf16", "n-49152-fp16"),
+    ),
+    # What is looked at again.
     _softmax(
         id="second-pass-one-piece-off",
-        why="the last piece is not written, and one past the end is",
-        changes={START_AGAIN: START_AGAIN.replace("pieces - 1", "pieces")},
-        first=("n-32769-fp32",),
+        why="a chunk is written a second time, and the first never",
+        changes={START_AGAIN: START_AGAIN.replace("(p + 1)", "p")},
+        first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
         id="second-pass-one-column-off",
         why="blocks write from the second column of their share on, and one of the next",
-        changes={START_AGAIN: f"{START_AGAIN} + 1"},
-        first=("n-32769-fp32",),
+        changes={START_AGAIN: START_AGAIN.replace("part * piece", "part * piece + 1")},
+        first=(f"n-32769-fp32/{SHARED}",),
     ),
     _softmax(
         id="shares-overlap",
         why="shares begin where the one before has not ended",
-        changes={START_AGAIN: START_AGAIN.replace("* piece", "* (piece - 1)")},
-        first=("n-32769-fp32",),
+        changes={START_AGAIN: START_AGAIN.replace("part * piece", "part * (piece - 1)")},
+        first=(f"n-32769-fp32/{SHARED}",),
     ),
     _softmax(
         id="shares-rounded-down",
         why="nobody writes the last columns",
         changes={"math.ceil(N / share)": "N // share"},
-        first=("n-32769-fp32",),
+        first=(f"n-32769-fp32/{SHARED}",),
     ),
     _softmax(
         id="shares-of-one-block",
         why="what the first block of a row writes, all do",
-        changes={START_AGAIN: START_AGAIN.replace("part + ", "")},
-        first=("n-32769-fp32",),
+        changes={START_AGAIN: START_AGAIN.replace("part * piece", "0")},
+        first=(f"n-32769-fp32/{SHARED}",),
+    ),
+    _softmax(
+        id="waits-in-the-wrong-order",
+        why="chunks that wait are taken for each other",
+        changes={"waiting[pieces - 1 - p, i, w, t, v]": "waiting[p, i, w, t, v]"},
+        first=(f"n-49152-fp16/{STAGED}",),
+    ),
+    _softmax(
+        id="waits-as-a-weight",
+        why="what waits is no value of X any more: it is raised twice",
+        changes={
+            "if staged and c < chunks - 1:": "if False:",
+            RESCALE: f"""\
+{RESCALE}
+if staged and c < chunks - 1:
+    for i, w, t, v in T.Parallel(*tile.shape):
+        {WAIT}""",
+        },
+        first=(f"n-49152-fp16/{STAGED}",),
+    ),
+    _softmax(
+        id="last-but-one-does-not-wait",
+        why="shared memory that nothing has written is read",
+        changes={"c < chunks - 1": "c < chunks - 2"},
+        first=(f"n-49152-fp16/{STAGED}",),
     ),
     _softmax(
         id="second-pass-reads-the-output",
         why="the second pass reads Y, which nothing has written",
         changes={SECOND_LOAD: SECOND_LOAD.replace("X[", "Y[")},
-        first=("n-32769-fp32",),
+        first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
         id="second-pass-forwards-from-backwards",
         why="pieces are read from one end and written from the other",
         changes={SECOND_LOAD: SECOND_LOAD.replace("start", "p * piece")},
-        first=("n-32780-bf16",),
+        first=(f"n-49152-fp16/{ALONE}",),
     ),
     _softmax(
         id="second-pass-last-element-not-written",
         why="the second pass stops one column early",
         changes={STORE_AGAIN: f"if start + column(i, w, t, v) < N - 1:\n    {STORE_AGAIN}"},
-        first=("n-32769-fp32",),
+        first=(f"n-32769-fp32/{SHARED}",),
     ),
     _softmax(
         id="second-pass-not-normalised",
         why="weights are not divided by their sum",
         changes={STORE_AGAIN: STORE_AGAIN.replace(" / row_total[w // warps]", "")},
-        first=("n-32769-fp32",),
+        first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
         id="second-pass-by-a-threads-maximum",
         why="weights by a thread's maximum are divided by the sum of the row",
         changes={WEIGH_AGAIN: WEIGH_AGAIN.replace("row_top[w // warps]", "top[w, t]")},
-        first=("n-32769-fp32",),
+        first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
         id="second-pass-scaled-before-subtracted",
         why="x * log2(e) and max * log2(e) are rounded each, and cancel",
         changes={WEIGH_AGAIN: "weight = T.exp2(value * LOG2E - row_top[w // warps] * LOG2E)"},
-        first=("ten-thousand-online-fp32",),
+        first=(f"ten-thousand-online-fp32/{ALONE}",),
     ),
     # What only a GPU shows.
     _softmax(

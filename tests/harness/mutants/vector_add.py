@@ -8,6 +8,7 @@ _mutant = partial(Mutant, kernel="vector_add")
 
 STORE = "T.copy(A_local, C[bx * block])"
 ADD = "A_local[i] += B_local[i]"
+LOAD_A = "T.copy(A[bx * block], A_local)"
 LOAD_B = "T.copy(B[bx * block], B_local)"
 
 MUTANTS = (
@@ -55,7 +56,7 @@ for i in T.Parallel(block):
     _mutant(
         id="a-from-before-its-start",
         why="A is read from one element before each block",
-        changes={"T.copy(A[bx * block], A_local)": "T.copy(A[bx * block - 1], A_local)"},
+        changes={LOAD_A: "T.copy(A[bx * block - 1], A_local)"},
         first=("seven-fp32",),
     ),
     _mutant(
@@ -218,12 +219,21 @@ A_local[i] = T.if_then_else(A_local[i] == 0, T.cast(0, dtype), A_local[i])"""
         },
         first=("special-bf16",),
     ),
+    _mutant(
+        id="touched-before-the-launch-before-has-ended",
+        why="A may not be there yet: the launch that writes it is still at work",
+        changes={
+            "T.pdl_sync()": "",
+            LOAD_A: f"{LOAD_A}\nif arch.capability >= (9, 0):\n    T.pdl_sync()",
+        },
+        first=("seven-fp32",),
+    ),
     # What only a GPU shows.
     _mutant(
         id="exchange-without-barrier",
         why="threads hand B on through shared memory, and nothing makes them wait for each other",
         changes={
-            "T.copy(A[bx * block], A_local)": "B_shared = T.alloc_shared((block,), dtype)",
+            LOAD_A: "B_shared = T.alloc_shared((block,), dtype)",
             LOAD_B: """\
 for i in T.Parallel(block):
     A_local[i] = A[bx * block + block - 1 - i]
