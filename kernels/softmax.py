@@ -109,8 +109,8 @@ def legal(N: int, dtype: str, schedule: Schedule, arch: Arch) -> None:
     if staged and (chunk >= N or share):
         raise ValueError(f"{staged=} is for blocks that write all of rows of {N}: {chunk=}, {share=}")
     largest = _largest_cluster(arch)
-    if not 1 <= cluster <= largest:
-        raise ValueError(f"cluster={cluster} must be from 1 to {largest} on {arch.name}")
+    if not 1 <= cluster <= largest or cluster & (cluster - 1):
+        raise ValueError(f"cluster={cluster} must be a power of two up to {largest} on {arch.name}")
     if cluster > 1 and (rows > 1 or staged or share or chunk * cluster < N):
         raise ValueError(f"{cluster=} holds one row of {N} in chunks: {rows=}, {chunk=}, {share=}, {staged=}")
     # Where less than a warp sends maxima and sums, TileLang 0.1.15 warns of barriers that it cannot place.
@@ -461,7 +461,7 @@ GRID = {
     "threads": (32, 64, 96, 128, 256, 512),
     "share": (0, 32, 128, 256),
     "staged": (False, True),
-    "cluster": (1, 3, 8),
+    "cluster": (1, 2, 8),
     "pass_configs": ({}, {"tl.enable_fast_math": False}),
 }
 

@@ -64,7 +64,7 @@ def test_shared_memory(shared_row: SharedRow, code_checker: CodeChecker) -> None
         (softmax.SPEC, SPREAD, softmax.Schedule(1, 2048, 512), "sm_90a"),
         (softmax.SPEC, ALIGNED, softmax.Schedule(1, 256, 32, staged=True), "sm_90a"),
         (softmax.SPEC, SPREAD, softmax.Schedule(2, 512, 128, staged=True), "sm_80"),
-        (softmax.SPEC, SPREAD, softmax.Schedule(1, 2048, 512, cluster=3), "sm_90a"),
+        (softmax.SPEC, SPREAD, softmax.Schedule(1, 2048, 512, cluster=4), "sm_90a"),
         (softmax.SPEC, SPREAD, softmax.Schedule(1, 4096, 1024, cluster=16), "sm_100a"),
     ],
     ids=lambda value: getattr(value, "name", None) or getattr(value, "id", None),

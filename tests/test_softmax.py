@@ -114,8 +114,13 @@ def test_rows_that_share_a_block_do_not_meet(tilecheck_device: Device) -> None:
         ),
         (Schedule(2, 128, 128, 64, True), "float16", "staged=True is for blocks that write all of rows"),
         (Schedule(8, 192, 32, 0, True), "float16", "rows=8 x chunk=192 is 48 values for each of 32, over 32"),
-        (Schedule(1, 512, 512, cluster=0), "float16", "cluster=0 must be from 1 to 16 on sm_90a"),
-        (Schedule(1, 512, 512, cluster=17), "float16", "cluster=17 must be from 1 to 16 on sm_90a"),
+        (Schedule(1, 512, 512, cluster=0), "float16", "cluster=0 must be a power of two up to 16 on sm_90a"),
+        (
+            Schedule(1, 512, 512, cluster=17),
+            "float16",
+            "cluster=17 must be a power of two up to 16",
+        ),
+        (Schedule(1, 512, 512, cluster=3), "float16", "cluster=3 must be a power of two up to 16 on sm_90a"),
         (Schedule(2, 512, 512, cluster=2), "float16", "cluster=2 holds one row of 427 in chunks: rows=2"),
         (Schedule(1, 512, 256, cluster=2), "float16", "cluster=2 takes 512 or 1024 threads, not 256"),
     ],
@@ -130,8 +135,13 @@ def test_what_would_not_compile_or_compute_wrong_is_refused(
 @pytest.mark.parametrize(
     ("schedule", "N", "name", "reason"),
     [
-        (Schedule(1, 512, 512, cluster=2), 427, "sm_80", "cluster=2 must be from 1 to 1 on sm_80"),
-        (Schedule(1, 512, 512, cluster=16), 427, "sm_120a", "cluster=16 must be from 1 to 8 on sm_120a"),
+        (Schedule(1, 512, 512, cluster=2), 427, "sm_80", "cluster=2 must be a power of two up to 1 on sm_80"),
+        (
+            Schedule(1, 512, 512, cluster=16),
+            427,
+            "sm_120a",
+            "cluster=16 must be a power of two up to 8",
+        ),
         (Schedule(1, 4096, 512, cluster=8), 2**16, "sm_90a", "cluster=8 holds one row of 65536 in"),
         (Schedule(1, 16384, 512, 0, True), 81920, "sm_120a", "takes 131200 bytes, over 101376"),
         (Schedule(1, 16384, 512, 0, True), 2**18, "sm_90a", "takes 491648 bytes, over 232448"),
