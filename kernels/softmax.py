@@ -219,7 +219,7 @@ def program(M, N, dtype, rows, chunk, threads, share, staged, cluster, arch):
                     for p in T.unroll(cluster):
                         T.copy_cluster(own_notes, notes[part, 0, 0], dst_block=p)
                     T.cluster_sync()
-                # Both are read in one loop, none is filled first: else TileLang 0.1.15 shares several rows out so
+                # Read in one loop, and none filled first: else TileLang 0.1.15 shares several rows out so
                 # badly that registers spill, and a launch takes 88 times as long.
                 for r, w in T.Parallel(rows, warps):
                     tops[r, w] = notes[0, 0, r * warps + w]
