@@ -171,9 +171,9 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
     import tilelang.language as T
 
     half, whole_rows = block_n // 2, T.GemmWarpPolicy.FullRow
-    # The bias comes long before it is needed, unless erf needs the registers.
-    early = ("load bias", "steps") if approximate == "tanh" else ("steps", "load bias")
-    tile = (*early, "gelu", "halves")
+    # The launch is early, and the bias comes long before it is needed, unless erf needs the registers.
+    early = approximate == "tanh"
+    tile = (*(("load bias", "steps") if early else ("steps", "load bias")), "gelu", "halves")
 
     @T.prim_func
     def matmul_bias_gelu(
@@ -188,9 +188,11 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
             C_shared = T.alloc_shared((block_m, half), dtype)
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), dtype)
-            T.annotate_ws_schedule(warp_roles(threads, stages, (A_shared, B_shared), (C_shared,), tile=tile))
-            with T.ws_op("launch"):
-                launch_early()
+            roles = warp_roles(threads, stages, (A_shared, B_shared), (C_shared,), tile=tile, early=early)
+            T.annotate_ws_schedule(roles)
+            if early:
+                with T.ws_op("launch"):
+                    launch_early()
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
                 m, n = walk.corner(block, turn)
                 with T.ws_op("load bias"):

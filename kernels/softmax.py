@@ -497,7 +497,10 @@ SPEC = KernelSpec(
     latency_cases=LATENCY_CASES,
     landmarks=landmarks,
     shared_memory=shared_memory,
-    code_cases=("attention-8k-bf16", "n-32780-bf16", "vocabulary-fp16", "n-8191-fp32", "n-128-fp32"),
+    code_cases=(
+        *("quarter-gib-1024-fp16", "attention-8k-bf16", "n-32780-bf16"),
+        *("vocabulary-fp16", "n-8191-fp32", "n-128-fp32"),
+    ),
     tuning=TUNING,
     tuning_cases=("attention-8k-bf16", "attention-32k-bf16", "attention-32k-fp32", "vocabulary-bf16"),
     tiling=tiling,

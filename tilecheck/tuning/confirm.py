@@ -58,7 +58,7 @@ def confirmed(turns: Sequence[Mapping[str, Timing]], default: str) -> Confirmed:
     noise = max(abs(turn[default].median / medians[default] - 1) for turn in turns)
     gain, least = statistics.median(gains), max(LEAST_GAIN, noise)
     if gain <= least:
-        told = f"{gain:+.2%} is within noise, {least:.2%}"
+        told = f"{gain:+.2%} is within noise, {least:.2%}" if gain > -least else f"{gain:+.2%}: slower"
         return _told(turns, winner, False, told, medians, default)
     if min(gains) <= 0:
         told = f"{gain:+.2%}, but not in every turn: {min(gains):+.2%} in one"

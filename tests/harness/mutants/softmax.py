@@ -23,7 +23,9 @@ SUM = "T.reduce_sum(folded, total, dim=2, clear=False)"
 # Threads of a warp, and warps of a row, in one block or in several.
 WARP_TOP = "T.reduce_max(top, warp_top, dim=1)"
 WARP_RESCALE = "total[w, t] *= T.exp2((top[w, t] - warp_top[w]) * LOG2E)"
-NOTED_TOP = "tops[r, w] = T.max(tops[r, w], notes[p, 0, r * warps + w])"
+OWN_TOP = "tops[r, w] = notes[0, 0, r * warps + w]"
+OWN_TOTAL = "totals[r, w] = notes[0, 1, r * warps + w]"
+OWN_WEIGHT = "totals[r, w] *= T.exp2((notes[0, 0, r * warps + w] - row_top[r]) * LOG2E)"
 ROW_TOP = "T.reduce_max(tops, row_top, dim=1)"
 ROW_WEIGHT = "weight = T.exp2((notes[p, 0, r * warps + w] - row_top[r]) * LOG2E)"
 NOTED_TOTAL = "totals[r, w] += notes[p, 1, r * warps + w] * weight"
@@ -339,19 +341,19 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
     _softmax(
         id="last-warp-left-out",
         why="the sum of a row's last warp is lost",
-        changes={NOTED_TOTAL: f"if w < warps - 1:\n    {NOTED_TOTAL}"},
+        changes={OWN_TOTAL: "totals[r, w] = T.if_then_else(w < warps - 1, notes[0, 1, r * warps + w], 0.0)"},
         first=("n-8191-fp32",),
     ),
     _softmax(
         id="first-warp-for-all",
         why="the sum of a row's first warp stands for those of the others",
-        changes={NOTED_TOTAL: NOTED_TOTAL.replace(" + w", "")},
+        changes={OWN_TOTAL: OWN_TOTAL.replace(" + w", "")},
         first=("n-8191-fp32",),
     ),
     _softmax(
         id="warps-of-the-first-row",
         why="rows of a block take the sums of the first one's warps",
-        changes={NOTED_TOTAL: NOTED_TOTAL.replace("r * warps + ", "")},
+        changes={OWN_TOTAL: OWN_TOTAL.replace("r * warps + ", "")},
         first=("n-1025-fp32",),
     ),
     _softmax(
@@ -363,13 +365,13 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
     _softmax(
         id="exchanged-between-warps-before-rescaled",
         why="sums of warps relative to different maxima are added",
-        changes={ROW_WEIGHT: "weight = 1.0"},
+        changes={OWN_WEIGHT: "totals[r, w] *= 1.0"},
         first=("n-8191-fp32",),
     ),
     _softmax(
         id="maximum-of-the-last-warp",
         why="the maxima of the other warps are forgotten, and their weights overflow",
-        changes={NOTED_TOP: NOTED_TOP.replace("w])", "warps - 1])")},
+        changes={OWN_TOP: OWN_TOP.replace("+ w]", "+ warps - 1]")},
         first=("far-below-online-fp16",),
     ),
     # Between the blocks of a cluster.
