@@ -34,6 +34,7 @@ from torch.nn.attention.bias import causal_lower_right
 
 from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as element
+from tilecheck.fields import shown
 from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 from tilecheck.tiling import COPYING_REGISTERS, SPECIALIZED_REGISTERS, Tiling
@@ -44,7 +45,7 @@ class Schedule:
     """block_m, block_n: queries and keys of a tile.  stages: tiles of keys in flight; 0: no pipeline.
     threads: that compute; where there are bulk copies, a pipeline adds 128 that load.
     overlap: products beside softmax, in the form `overlapped`.  blocks: that stay there, and take tile after
-    tile of queries; 0 for a block for each tile. The two are printed where they are set.
+    tile of queries; 0 for a block for each tile.
     """
 
     block_m: int
@@ -55,29 +56,36 @@ class Schedule:
     blocks: int = 0
 
     def __repr__(self) -> str:
-        quiet = ("overlap", "blocks")
-        shown = (f"{name}={value}" for name, value in vars(self).items() if value or name not in quiet)
-        return f"Schedule({', '.join(shown)})"
+        return shown(self, "overlap", "blocks")
 
 
 def default_schedule(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
-    """Tiles that fit in registers, and two stages unless those spill or cannot be built."""
+    """Tiles that fit in registers, and two stages unless those spill or cannot be built. On Hopper products
+    and softmax overlap up to a head dim of 128; blocks stay where all tiles are alike, and keys not many.
+    """
     if arch.capability == (9, 0):
         if q_len <= 64:
             return Schedule(64, 128 if head_dim <= 128 else 64, 2, 128)
         if head_dim <= 64:
-            return Schedule(192, 128, 2, 384, overlap=True, blocks=0 if causal else 132)
+            return Schedule(192, 128, 2, 384, overlap=True, blocks=0 if causal else MULTIPROCESSORS)
         if head_dim > 128:
             return Schedule(128, 64, 2, 256)
         if causal:
             return Schedule(128, 128, 2, 256, overlap=True)
         if k_len <= 4096:  # wide tiles have less to do between products, and waste more of the last one
-            return Schedule(128, 128 if k_len <= 1024 else 160, 2, 256, overlap=True, blocks=132)
+            block_n = 128 if k_len <= 1024 else 160
+            return Schedule(128, block_n, 2, 256, overlap=True, blocks=MULTIPROCESSORS)
         return Schedule(128, 176, 2, 256, overlap=True)
     block_n = 64 if head_dim <= 64 else 32
     stages = 2 if arch.bulk_copy or (not causal and head_dim <= 128) else 1  # causal: see `legal`
     return Schedule(64, block_n, stages, 128)
 
+
+MULTIPROCESSORS = 132
+"""Of an H100 SXM and an H200: blocks that stay. On a GPU with fewer, some would wait until others end."""
+
+KEYS_IN_L2 = 32 * 2**20
+"""Bytes of keys and values that blocks read at a time: about half of Hopper's L2 cache."""
 
 REGISTERS = {128: 240, 256: 240, 384: 160}
 """Of a thread that computes in `overlapped`, by how many do: what 128 threads leave that only copy."""
@@ -458,10 +466,6 @@ class QueryWalk:
         return together * self._near + within % self._near, self._tiles - 1 - within // self._near
 
 
-KEYS_IN_L2 = 32 * 2**20
-"""Bytes of keys and values that blocks read at a time: about half of Hopper's L2 cache."""
-
-
 SMALL_WEIGHT_ERROR = {"float16": 2.0**-25, "bfloat16": 2.0**-126}
 """Rounding of a weight below the format's normal range: half the distance of fp16's subnormals; with bf16
 exp2 is what ends the range, which flushes fp32's subnormals to zero."""
@@ -807,7 +811,7 @@ TUNING = {
     "stages": (0, 1, 2, 3, 4),
     "threads": (128, 256, 384, 512),
     "overlap": (False, True),
-    "blocks": (0, 132),
+    "blocks": (0, MULTIPROCESSORS),
 }
 
 SPEC = KernelSpec(

@@ -34,6 +34,7 @@ import torch
 
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as element
+from tilecheck.fields import shown
 from tilecheck.landmarks import Landmark, global_accesses, present
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 from tilecheck.tiling import Tiling
@@ -55,23 +56,30 @@ class Schedule:
     staged: bool = False
     cluster: int = 1
 
+    def __repr__(self) -> str:
+        return shown(self, "share", "staged", "cluster")
+
 
 def default_schedule(M: int, N: int, dtype: str, arch: Arch) -> Schedule:
-    """Up to 40 values a thread, in loads of 16 bytes, and on Hopper 32 bytes of a row of one chunk."""
+    """Up to 40 values a thread, in loads of 16 bytes; on Hopper 32 bytes of a row of one chunk, as far as
+    1024 threads go.
+    """
     vector, hopper = _vector(N, dtype), arch.capability == (9, 0)
 
     def whole_loads(columns: float, threads: int) -> int:
         return math.ceil(columns / (threads * vector)) * threads * vector
 
-    staged = hopper and M > 32 and element(dtype).bytes == 2  # 32768 values: 274 -> 257 us
-    if N <= 16384 or (N <= 32768 and not staged):
+    few = M <= 32
+    # Of 32768 values of two bytes, half wait in shared memory: 274 -> 257 us on H200.
+    longest = 16384 if hopper and not few and element(dtype).bytes == 2 else 32768
+    if longest >= N:
         values = 32 // element(dtype).bytes if hopper and N >= 1024 else 32
         team = min(1024, 1 << (math.ceil(max(N / values, min(32, N / vector))) - 1).bit_length())
         threads = max(128, team)
         return Schedule(threads // team, whole_loads(N, team), threads)
-    if hopper and M <= 32 and N <= 16 * 512 * 40:
+    if hopper and few and N <= 16 * 512 * 40:
         return Schedule(1, whole_loads(N / 16, 512), 512, cluster=16)
-    if hopper and M > 32:
+    if hopper and not few:
         # Two blocks to a multiprocessor, or one, each with a row: 64 registers and 224 bytes for a thread.
         for threads in (512, 1024):
             chunk = whole_loads(N / math.ceil(N / (threads * 32)), threads)
@@ -79,7 +87,7 @@ def default_schedule(M: int, N: int, dtype: str, arch: Arch) -> Schedule:
                 return Schedule(1, chunk, threads, staged=True)
     chunk = whole_loads(N / math.ceil(N / (512 * 40)), 512)
     # Few rows have 64 blocks: more would crowd L2.
-    return Schedule(1, chunk, 512, min(whole_loads(M * N / 64, 512), chunk) if M <= 32 else 0)
+    return Schedule(1, chunk, 512, min(whole_loads(M * N / 64, 512), chunk) if few else 0)
 
 
 def _vector(N: int, dtype: str) -> int:
@@ -141,7 +149,8 @@ def program(M, N, dtype, rows, chunk, threads, share, staged, cluster, arch):
     lanes, warps, width = min(32, team), max(1, team // 32), team * vector  # of a warp, of a row, of a load
     # Blocks of a row; chunks that each reads, of how many; pieces that it looks at again, to write them.
     parts = math.ceil(N / share) if share else cluster
-    looks, chunks = (1, cluster) if cluster > 1 else (math.ceil(N / chunk), math.ceil(N / chunk))
+    chunks = cluster if cluster > 1 else math.ceil(N / chunk)
+    looks = 1 if cluster > 1 else chunks
     pieces, piece = (1, share) if share else (looks - 1, chunk)
 
     def column(i, w, t, v):
@@ -203,7 +212,7 @@ def program(M, N, dtype, rows, chunk, threads, share, staged, cluster, arch):
             T.reduce_sum(total, warp_total, dim=1)
             row_top, row_total = warp_top, warp_total
             # and warps of a row through shared memory: their block's, and that of the others of a cluster.
-            if warps * cluster > 1:
+            if warps > 1:
                 notes = T.alloc_shared((1, 2, rows * warps), "float32")
                 tops = T.alloc_fragment((rows, warps), "float32")
                 totals = T.alloc_fragment((rows, warps), "float32")
@@ -398,9 +407,14 @@ CASES = (
     *rows(F16, "n-1000", {"M": 7, "N": 1000}, "tail of whole 16-byte loads"),
     *rows(B16, "n-1023", {"M": 3, "N": 1023}, "most loads of a warp, less 1"),
     *rows(ALL, "n-1024", {"M": 4, "N": 1024}, "longest row of a warp: no barrier; on Hopper of more"),
-    *rows(F32, "n-1025", {"M": 2, "N": 1025}, "shortest row of two warps, with another in the block"),
+    *rows(
+        F32,
+        "n-1025",
+        {"M": 2, "N": 1025},
+        "shortest row of two warps, on Hopper of eight",
+    ),
     *rows(F16, "n-5000", {"M": 3, "N": 5000}, "tail of whole loads, over warps"),
-    *rows(F32, "n-8191", {"M": 2, "N": 8191}, "prime; 32 values a thread"),
+    *rows(F32, "n-8191", {"M": 2, "N": 8191}, "prime; 32 values a thread, on Hopper 8"),
     *rows(F16, "n-32768", {"M": 2, "N": 32768}, "longest row that stays in registers"),
     # Chunk by chunk: up to 32 rows in shares, or on Hopper by clusters; more rows in a block each.
     *rows(ALL, "n-32769", {"M": 2, "N": 32769}, "shortest row of several blocks; tails of chunk and share"),
@@ -408,7 +422,12 @@ CASES = (
     *rows(F32, "n-50021", {"M": 1, "N": 50021}, "prime"),
     *rows(B16, "n-65535", {"M": 2, "N": 65535}, "whole chunks, less 1"),
     *rows(B16, "n-32780", {"M": 33, "N": 32780}, "a block for each row; on Hopper its chunks wait"),
-    *rows(F16, "n-71681", {"M": 33, "N": 71681}, "on Hopper, shortest row that a multiprocessor holds alone"),
+    *rows(
+        F16,
+        "n-71681",
+        {"M": 33, "N": 71681},
+        "on Hopper, shortest odd row that takes a multiprocessor",
+    ),
     *rows(F32, "n-86017", {"M": 33, "N": 86017}, "shortest that it cannot hold: chunks are read again"),
     *rows(F32, "n-262144", {"M": 1, "N": 262144}, "longest row, most summands"),
     # Inputs where a small wrong shows.

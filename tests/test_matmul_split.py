@@ -18,6 +18,7 @@ SPECS = {spec.name: spec for spec in (matmul.SPEC, matmul_bias_gelu.SPEC)}
 FLAGS = {"trans_a": False, "trans_b": False}
 HALF = Case("half", {"M": 512, "N": 512, "K": 512}, "float16", FLAGS, "any")
 UNALIGNED = Case("odd", {"M": 510, "N": 510, "K": 510}, "float16", FLAGS, "no bulk copies")
+WIDE = Case("wide", {"M": 64, "N": 64 * 65536, "K": 512}, "float16", FLAGS, "a column of blocks too many")
 SMALL = Schedule(64, 64, 64, 5, 128, 0, splits=2)
 LARGE = Schedule(128, 96, 64, 7, 256, 0, splits=4)
 
@@ -85,6 +86,7 @@ def test_sums_of_integers_are_exact_in_any_share(splits: int, hopper: Device) ->
             "take no blocks, staged or swizzle",
         ),
         (replace(SMALL, splits=3), HALF, "sm_90a", "share the rows of a tile out evenly"),
+        (SMALL, WIDE, "sm_90a", "at most 65535 columns of blocks"),
         (replace(SMALL, stages=3), HALF, "sm_90a", "27648 bytes of sums do not fit in 24576"),
         (replace(LARGE, block_m=64, block_n=128), HALF, "sm_90a", "of sums do not fit"),
     ],

@@ -1,4 +1,4 @@
-"""Schedules as people type them: some fields as text, the others from the default schedule."""
+"""Schedules as people type and read them: some fields as text, the others as they are by default."""
 
 import ast
 import dataclasses
@@ -29,6 +29,13 @@ def changed_fields(schedule: Any, text: str) -> Any:
             raise ValueError(f"the schedule has no field {name!r}{did_you_mean(name, known)}")
         given[name] = _value(name, value, known[name])
     return dataclasses.replace(schedule, **given)  # type: ignore[type-var]
+
+
+def shown(schedule: Any, *quiet: str) -> str:
+    """The repr of a dataclass, without those fields of `quiet` that are as they are by default."""
+    usual = {field.name: field.default for field in dataclasses.fields(schedule) if field.name in quiet}
+    given = (f"{name}={value!r}" for name, value in vars(schedule).items() if value != usual.get(name, usual))
+    return f"{type(schedule).__name__}({', '.join(given)})"
 
 
 def _value(name: str, text: str, usual: Any) -> Any:

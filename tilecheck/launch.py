@@ -43,8 +43,7 @@ class Cuda:
     def __init__(self, index: int | None = None, older: str | None = None) -> None:
         index = torch.cuda.current_device() if index is None else index
         capability = torch.cuda.get_device_capability(index)
-        named = arch_of_capability(*capability) if older is None else arch(older)
-        self.arch: Arch = replace(named, gpu=gpu_model(torch.cuda.get_device_name(index)))
+        self.arch: Arch = arch_here(capability, torch.cuda.get_device_name(index), older)
         self.target = compile_target(*capability, older)
         self.torch_device = torch.device("cuda", index)
         self.lost: str | None = None
@@ -79,6 +78,17 @@ class Cuda:
         return LaunchError(message)
 
 
+def arch_here(capability: tuple[int, int], gpu: str, older: str | None = None) -> Arch:
+    """The architecture of a GPU, by its name; or an `older` one, as far as its limits are the GPU's too."""
+    own = replace(arch_of_capability(*capability), gpu=gpu_model(gpu))
+    if older is None:
+        return own
+    limits = ("shared_per_block", "shared_per_sm", "threads_per_sm", "blocks_per_sm")
+    named = arch(older)
+    least = {limit: min(getattr(named, limit), getattr(own, limit)) for limit in limits}
+    return replace(named, gpu=own.gpu, **least)
+
+
 def compile_target(major: int, minor: int, older: str | None = None) -> dict[str, Any]:
     """TileLang's target for a GPU of this compute capability.
 
@@ -102,7 +112,7 @@ def runs_code_of(older: str, capability: tuple[int, int]) -> bool:
     return older.removeprefix("sm_").isdecimal() and arch(older).capability < capability
 
 
-def compile_program(program: "Program", target: Mapping[str, str]) -> Callable[..., Any]:
+def compile_program(program: "Program", target: Mapping[str, Any]) -> Callable[..., Any]:
     """The kernel of `program` for `target`, which takes all tensors and scalars, outputs included.
 
     It launches on torch's current stream and returns before the kernel ends. TileLang caches it in memory and

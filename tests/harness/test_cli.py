@@ -12,7 +12,7 @@ import pytest
 
 from tilecheck import __version__
 from tilecheck.cli import COMMANDS, main
-from tilecheck.fields import changed_fields
+from tilecheck.fields import changed_fields, shown
 from tilecheck.near import did_you_mean
 from tilecheck.project import find_project
 
@@ -242,3 +242,17 @@ def test_project_that_cannot_be_used(
 def test_root_that_is_no_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["facts", "--root", str(tmp_path / "nowhere")]) == 2
     assert "nowhere is no folder" in capfd.readouterr().err
+
+
+def test_fields_that_are_as_by_default_are_not_shown_where_they_are_quiet() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Schedule:
+        stages: int
+        swizzle: int = 10
+        staged: bool = False
+
+        def __repr__(self) -> str:
+            return shown(self, "staged")
+
+    assert repr(Schedule(3)) == "Schedule(stages=3, swizzle=10)"
+    assert repr(Schedule(3, 0, True)) == "Schedule(stages=3, swizzle=0, staged=True)"

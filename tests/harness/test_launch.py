@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,15 @@ from tilecheck import launch
 from tilecheck.arches import ARCHES
 from tilecheck.arguments import check_arguments
 from tilecheck.conformance import check
-from tilecheck.launch import CompileError, Cuda, LaunchError, compile_program, compile_target, writes_nothing
+from tilecheck.launch import (
+    CompileError,
+    Cuda,
+    LaunchError,
+    arch_here,
+    compile_program,
+    compile_target,
+    writes_nothing,
+)
 from tilecheck.program import Parameter, Program, build_program
 from tilecheck.spec import Case, KernelSpec
 
@@ -111,6 +120,14 @@ def test_code_of_an_older_architecture_is_made_for_the_gpu() -> None:
     for older, capability in (("sm_90a", (10, 0)), ("sm_89", (8, 0)), ("sm_80", (8, 0))):
         with pytest.raises(ValueError, match=f"code for {older} cannot be translated"):
             compile_target(*capability, older)
+
+
+def test_limits_of_an_older_architecture_are_no_wider_than_the_gpus() -> None:
+    ada = arch_here((8, 9), "NVIDIA L40S", "sm_80")
+    assert (ada.name, ada.gpu) == ("sm_80", "nvidia-l40s")
+    assert (ada.shared_per_block, ada.threads_per_sm) == (99 * 1024, 1536)
+    assert arch_here((9, 0), "NVIDIA H200", "sm_80") == replace(ARCHES["sm_80"], gpu="nvidia-h200")
+    assert arch_here((9, 0), "NVIDIA H200") == replace(ARCHES["sm_90a"], gpu="nvidia-h200")
 
 
 @pytest.mark.gpu

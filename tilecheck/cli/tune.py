@@ -127,8 +127,11 @@ def run(arguments: argparse.Namespace) -> int:
             )
     if arguments.json is not None:
         _write("--json", arguments.json, json.dumps(data, indent=1))
-    if arguments.plot is not None and good:
-        _write("--plot", arguments.plot, _drawn(data))
+    if arguments.plot is not None:
+        if any(row["effects"] for row in data):
+            _write("--plot", arguments.plot, _drawn(data))
+        else:
+            note(f"--plot {arguments.plot}: not written, as no schedule has a time")
     return 0 if good else 1
 
 

@@ -1,13 +1,12 @@
 """What a search needs of this machine: its GPU, or one that stands for another; processes and folders."""
 
-import dataclasses
 import hashlib
 import json
 from pathlib import Path
 
-from tilecheck.arches import Arch, arch, arch_of_capability, gpu_model
+from tilecheck.arches import Arch
 from tilecheck.latency.chips import CHIPS
-from tilecheck.launch import compile_target
+from tilecheck.launch import arch_here, compile_target
 from tilecheck.spec import Case, KernelSpec
 from tilecheck.tuning.bench import ProcessBench
 from tilecheck.tuning.identity import versions_here
@@ -33,8 +32,7 @@ def goal_here(spec: KernelSpec, case: Case, older: str | None = None) -> Goal:
             facts = monitor.facts()
     except RuntimeError as error:
         raise BenchError(str(error)) from error
-    named = arch_of_capability(*capability) if older is None else arch(older)
-    found = dataclasses.replace(named, gpu=gpu_model(facts.name))
+    found = arch_here(capability, facts.name, older)
     return Goal(spec, case, found, facts, compile_target(*capability, older), versions_here(facts.driver))
 
 

@@ -55,9 +55,9 @@ def _by_knob(effects: Sequence[Effect]) -> dict[str, list[Effect]]:
 
 
 def _panel(axes: Any, knob: str, effects: Sequence[Effect], fastest: float) -> None:
-    for label, fill, times in (
-        ("alone", "C0", [e.alone for e in effects]),
-        ("best with it", "none", [e.best for e in effects]),
+    for label, color, face, times in (
+        ("alone", "C0", "C0", [e.alone for e in effects]),
+        ("best with it", "0.5", "none", [e.best for e in effects]),
     ):
         there = [(place, seconds / fastest) for place, seconds in enumerate(times) if seconds is not None]
         axes.plot(
@@ -65,8 +65,8 @@ def _panel(axes: Any, knob: str, effects: Sequence[Effect], fastest: float) -> N
             [share for _, share in there],
             marker="o",
             linewidth=0.8,
-            color="C0" if fill == "C0" else "0.5",
-            markerfacecolor=fill,
+            color=color,
+            markerfacecolor=face,
             label=label,
         )
     axes.set_title(knob, fontsize=10)

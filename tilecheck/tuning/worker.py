@@ -79,6 +79,7 @@ class Gpu:
         self.device = launch.Cuda(older=older)
         self._monitor = Monitor(self.device.torch_device.index)
         self._facts = self._monitor.facts()
+        self._own = launch.Cuda().arch if older else self.device.arch
         self._timed = CudaDevice(self._monitor)
         self._sets: list[dict[str, Any]] | None = None  # one case a process
 
@@ -101,7 +102,7 @@ class Gpu:
         cost = program.spec.cost_of(program.case)
         if cost is None:
             return None
-        return roof(self._facts, program.arch, program.case.dtype).impossible(cost, seconds)
+        return roof(self._facts, self._own, program.case.dtype).impossible(cost, seconds)
 
 
 def open_stand(target: Mapping[str, Any]) -> Stand:

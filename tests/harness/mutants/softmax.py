@@ -354,7 +354,7 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
         id="warps-of-the-first-row",
         why="rows of a block take the sums of the first one's warps",
         changes={OWN_TOTAL: OWN_TOTAL.replace("r * warps + ", "")},
-        first=("n-1025-fp32",),
+        first=("n-1024-fp16",),
     ),
     _softmax(
         id="exchanged-minimum",
