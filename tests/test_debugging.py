@@ -122,7 +122,7 @@ def test_an_assertion_that_fails_ends_the_launch_with_its_message() -> None:
 
 # The generated source
 
-BULK = {"copy": r"\btl::tma_load\(", "barrier": r"\bmbarrier\[.*\]\.wait\("}
+BULK = {"copy": r"\btl::tma_load\(", "barrier": r"\b(mbarrier|\w+_full)\[.*\]\.wait\("}
 BY_WARP = {
     "tensor cores": r"\btl::mma_sync<",
     "copy": r"\btl::cp_async_gs<",

@@ -80,7 +80,7 @@ def test_module_and_console_script_are_one() -> None:
         (["facts", "softmax", "--case", "nowhere-*"], "tilecheck: no case 'nowhere-*'"),
         (["facts", "--arch", "sm_80", "softmax"], "no architecture 'softmax'; known: sm_80, sm_89, sm_90a"),
         (["facts", "--arch", "sm_80", "softmax"], "kernels come before --arch"),
-        (["source", "matmul", "--schedule", "stage=2"], "no field 'stage'; did you mean stages?"),
+        (["source", "matmul", "--schedule", "stage=2"], "no field 'stage'; did you mean stages or staged?"),
         (
             ["source", "matmul", "--schedule", "stages=two"],
             "stages is 'two', and not of the type of its default",
