@@ -289,7 +289,7 @@ tile[i, w, t, v] = T.cast(T.exp2(exponent), "float32")"""
     _softmax(
         id="chunks-rounded-down",
         why="the tail is neither summed nor written",
-        changes={"else (math.ceil(N / chunk), math.ceil(N / chunk))": "else (N // chunk, N // chunk)"},
+        changes={"else math.ceil(N / chunk)": "else N // chunk"},
         first=(f"n-32769-fp32/{ALONE}",),
     ),
     _softmax(
