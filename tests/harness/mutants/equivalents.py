@@ -109,23 +109,22 @@ for i, j in T.Parallel(block_m, block_n):
         why="the bias goes into the accumulator before the products",
         changes={
             "T.clear(C_local)": (
-                f"{matmul_bias_gelu.LOAD_BIAS}\n"
+                "load_bias(bias, bx, bias_local)\n"
                 "for i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] = bias_local[j]"
             ),
-            matmul_bias_gelu.LOAD_BIAS: "",
             matmul_bias_gelu.ADD: "",
         },
     ),
     _gelu(
-        id="bias-in-the-tensor-type",
+        id="bias-in-fp32",
         why="bias has no more bits than its type",
-        changes={'(block_n,), "float32"': "(block_n,), dtype"},
+        changes={"(block_n,), dtype": '(block_n,), "float32"'},
     ),
     _gelu(
         id="epilogue-at-the-store",
         why="the epilogue goes by elements of C, and reads bias from memory",
         changes={
-            matmul_bias_gelu.LOAD_BIAS: "",
+            matmul_bias_gelu.LOAD_BIAS: "T.evaluate(0)",
             matmul_bias_gelu.ADD: 'x = C_local[i, j] + T.cast(bias[bx * block_n + j], "float32")',
             matmul_bias_gelu.GELU: (
                 "C[by * block_m + i, bx * block_n + j] = x * normal_cdf(x, approximate, fast)"

@@ -57,7 +57,7 @@ MUTANTS = (
     _mutant(
         id="bias-of-the-row-of-blocks",
         why="bias is taken from the block's row, not from its column",
-        changes={LOAD_BIAS: "T.copy(bias[by * block_n], bias_local)"},
+        changes={LOAD_BIAS: "T.copy(bias[T.get_block_binding(1) * block_n], bias_local)"},
         first=("wide-fp16",),
     ),
     _mutant(
@@ -81,7 +81,7 @@ MUTANTS = (
     _mutant(
         id="bias-not-loaded",
         why="adds registers that nothing has written",
-        changes={LOAD_BIAS: ""},
+        changes={LOAD_BIAS: "T.evaluate(0)"},
         first=("one-tile-fp16",),
     ),
     _mutant(
@@ -94,8 +94,8 @@ MUTANTS = (
         id="bias-in-every-trip",
         why="bias is added once for each tile of K",
         changes={
-            GEMM: f"{GEMM}\n{LOAD_BIAS}\nfor i, j in T.Parallel(block_m, block_n):\n    {ADD}",
-            f"{LOAD_BIAS}\nfor i, j in T.Parallel(block_m, block_n):\n    {ADD}": (
+            GEMM: f"{GEMM}\nfor i, j in T.Parallel(block_m, block_n):\n    {ADD}",
+            f"for i, j in T.Parallel(block_m, block_n):\n    {ADD}": (
                 "for i, j in T.Parallel(block_m, block_n):"
             ),
         },
@@ -110,7 +110,7 @@ MUTANTS = (
     _mutant(
         id="bias-in-bf16",
         why="bias is held in bf16",
-        changes={'(block_n,), "float32"': '(block_n,), "bfloat16"'},
+        changes={"(block_n,), dtype": '(block_n,), "bfloat16"'},
         first=("one-tile-fp16",),
     ),
     _mutant(
@@ -324,7 +324,7 @@ C_local[i, j] += bias_local[j]"""
         id="staged-before-gelu",
         why="what is stored is the sum as it was before GELU",
         changes={
-            LOAD_BIAS: f"{STAGE}\n{LOAD_BIAS}",
+            "if not early_bias:": f"{STAGE}\nif not early_bias:",
             STAGE: "",
         },
         first=("grid-tails-tanh-bf16/staged=True",),

@@ -79,6 +79,24 @@ def test_the_next_search_begins_with_the_winner_and_finds_nothing_better(
     assert "the default stays" in text_of(again)
 
 
+def test_a_default_that_the_search_did_not_come_to_is_met_all_the_same(
+    spec: KernelSpec, tmp_path: Path
+) -> None:
+    def starting_with(tile: int, stages: int) -> KernelSpec:
+        usual = type(spec.own_schedule(spec.case("long"), arch("sm_90a")))(tile, stages)
+        cases = [spec.case("long")]
+        return replace(spec, cases=cases, default_schedule=lambda N: usual)
+
+    tuned(starting_with(64, 4), tmp_path, FakeBench(smooth), most=3)
+    (tmp_path / "schedules.json").unlink(missing_ok=True)
+    best = FakeBench(smooth)
+    found = tuned(starting_with(128, 2), tmp_path, best, goal(starting_with(128, 2)), budget=1e-9)
+    assert found.found.ended == "out of time" and best.measured == []
+    assert "default" not in {o.id for o in found.found.timed} and found.confirmed is not None
+    assert found.confirmed.default == smooth(128, 2, 128) and found.winner is None
+    assert not (tmp_path / "schedules.json").exists()
+
+
 def test_within_noise_the_default_stays(spec: KernelSpec, tmp_path: Path) -> None:
     bench = FakeBench(smooth)
     ids = ["default", "t128-s2", "t128-s4", "t64-s4"]
