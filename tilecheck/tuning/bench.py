@@ -3,7 +3,7 @@
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class ProcessBench:
             self._free.put(each)
         self._timer = child()
         self._started: set[Child] = set()
+        self._preparing: threading.Thread | None = None
         self._stopped = threading.Event()
         self._broken: str | None = None
 
@@ -59,8 +60,30 @@ class ProcessBench:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._prepared()
         for each in (*self._compilers, self._timer):
             each.end()
+
+    def prepare(self) -> None:
+        """Starts the process that times, beside the first compiles; if it does not start, whoever asks it
+        first is told.
+        """
+
+        def start() -> None:
+            with suppress(BenchError, Stopped):
+                self._start(self._timer)
+
+        self._preparing = threading.Thread(target=start, daemon=True)
+        self._preparing.start()
+
+    def _prepared(self) -> None:
+        """Once `prepare` is through: one thread at a time may ask a process."""
+        while (thread := self._preparing) is not None:
+            if self._stopped.is_set():
+                self._timer.kill()
+            thread.join(0.1)
+            if not thread.is_alive():
+                self._preparing = None
 
     def compile(self, candidate: Candidate) -> Failure | None:
         """None where it compiles; threads may ask at the same time."""
@@ -121,6 +144,8 @@ class ProcessBench:
 
     def reopen(self) -> None:
         """After `stop`."""
+        if self._stopped.is_set():
+            self._prepared()
         self._stopped.clear()
 
     @contextmanager
@@ -133,6 +158,8 @@ class ProcessBench:
 
     def _ask(self, child: Child, request: Mapping[str, Any], seconds: float) -> Any:
         """The answer, or a Failure; raises Stopped and BenchError."""
+        if child is self._timer:
+            self._prepared()
         self._check()
         if child not in self._started:
             self._start(child)

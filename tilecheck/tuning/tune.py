@@ -39,6 +39,8 @@ class TuningBench(Bench, Protocol):
 
     def facts(self, candidate: Candidate) -> "Facts | Failure": ...
 
+    def prepare(self) -> None: ...
+
     def reopen(self) -> None: ...
 
 
@@ -112,6 +114,7 @@ def tune(
     """
     space = space_of(goal.spec, goal.case, goal.arch)
     candidates = in_order(space, goal.gpu)[:most]
+    bench.prepare()
     with Journal(journals, goal.identity) as journal:
         found = Search(
             candidates=candidates,

@@ -164,6 +164,9 @@ class FakeBench:
     def stop(self) -> None:
         self._stopped.set()
 
+    def prepare(self) -> None:
+        pass
+
     def reopen(self) -> None:
         self._stopped.clear()
 

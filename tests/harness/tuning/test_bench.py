@@ -193,6 +193,44 @@ def test_a_process_that_does_not_start_blames_no_schedule(spec: KernelSpec, tmp_
         bench.compile(candidate(spec, 64))
 
 
+def test_the_process_that_times_starts_beside_the_compiles(spec: KernelSpec, tmp_path: Path) -> None:
+    opened = textwrap.dedent(STAND) + textwrap.dedent(f"""
+        def open_stand(target):
+            with open({str(tmp_path / "opened")!r}, "a") as file:
+                print(os.getpid(), file=file)
+            return Stand()
+
+        worker.open_stand = open_stand
+    """)
+    with processes(spec, tmp_path, opened) as bench:
+        bench.prepare()
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "opened").exists():  # nobody has asked for a time yet
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert isinstance(bench.measure(candidate(spec, 64)), Timing)
+    assert len((tmp_path / "opened").read_text().split()) == 1
+
+
+def test_a_process_that_cannot_be_prepared_is_told_to_who_asks(spec: KernelSpec, tmp_path: Path) -> None:
+    with processes(spec, tmp_path, "raise SystemExit('no such library')") as bench:
+        bench.prepare()
+        with pytest.raises(BenchError, match="does not start: ended with exit code 1: no such library"):
+            bench.measure(candidate(spec, 64))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_stopped_while_it_is_prepared(spec: KernelSpec, tmp_path: Path, again: bool) -> None:
+    start = time.monotonic()
+    with processes(spec, tmp_path) as bench:
+        bench.prepare()
+        bench.stop()
+        if again:
+            bench.reopen()
+            assert isinstance(bench.measure(candidate(spec, 64)), Timing)
+    assert time.monotonic() - start < 60
+
+
 def test_tilelangs_cache_of_the_processes_is_the_private_one(
     spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
