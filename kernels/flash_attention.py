@@ -34,7 +34,7 @@ from torch.nn.attention.bias import causal_lower_right
 
 from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as element
-from tilecheck.fields import shown
+from tilecheck.fields import short_repr
 from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 from tilecheck.tiling import COPYING_REGISTERS, SPECIALIZED_REGISTERS, Tiling, even_blocks
@@ -56,7 +56,7 @@ class Schedule:
     blocks: int = 0
 
     def __repr__(self) -> str:
-        return shown(self, "overlap", "blocks")
+        return short_repr(self, "overlap", "blocks")
 
 
 def default_schedule(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:

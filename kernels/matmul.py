@@ -31,7 +31,7 @@ import torch
 
 from tilecheck.arches import KIB, Arch
 from tilecheck.dtypes import dtype as dtype_named
-from tilecheck.fields import shown
+from tilecheck.fields import short_repr
 from tilecheck.landmarks import Landmark, global_accesses, has_block_tensor_cores, present, tensor_cores
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 from tilecheck.tiling import COPYING_REGISTERS, SPECIALIZED_REGISTERS, Tiling, even_blocks
@@ -64,7 +64,7 @@ class Schedule:
     splits: int = 1
 
     def __repr__(self) -> str:
-        return shown(self, "blocks", "staged", "splits")
+        return short_repr(self, "blocks", "staged", "splits")
 
 
 def default_schedule(case: Case, arch: Arch, pass_configs: Mapping[str, Any]) -> Schedule:

@@ -34,7 +34,7 @@ import torch
 
 from tilecheck.arches import Arch
 from tilecheck.dtypes import dtype as element
-from tilecheck.fields import shown
+from tilecheck.fields import short_repr
 from tilecheck.landmarks import Landmark, global_accesses, present
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 from tilecheck.tiling import Tiling
@@ -57,7 +57,7 @@ class Schedule:
     cluster: int = 1
 
     def __repr__(self) -> str:
-        return shown(self, "share", "staged", "cluster")
+        return short_repr(self, "share", "staged", "cluster")
 
 
 def default_schedule(M: int, N: int, dtype: str, arch: Arch) -> Schedule:

@@ -31,7 +31,7 @@ def changed_fields(schedule: Any, text: str) -> Any:
     return dataclasses.replace(schedule, **given)  # type: ignore[type-var]
 
 
-def shown(schedule: Any, *quiet: str) -> str:
+def short_repr(schedule: Any, *quiet: str) -> str:
     """The repr of a dataclass, without those fields of `quiet` that are as they are by default."""
     usual = {field.name: field.default for field in dataclasses.fields(schedule) if field.name in quiet}
     given = (f"{name}={value!r}" for name, value in vars(schedule).items() if value != usual.get(name, usual))

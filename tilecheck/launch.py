@@ -32,7 +32,7 @@ class Cuda:
     """Runs programs on one GPU, on torch's current stream.
 
     index: torch's number of the GPU; None: the current one.  older: name of an architecture before the GPU's,
-    whose code nvcc translates for it; its limits count then.
+    whose code nvcc translates for it: it is `arch` then, and the GPU's `own_arch`.
     Raises ValueError for a GPU of an architecture that is not supported. `run` fails with `CompileError` or
     `LaunchError`. An error that leaves the CUDA context unusable sets `lost`; later runs then fail with its
     text.
@@ -43,7 +43,9 @@ class Cuda:
     def __init__(self, index: int | None = None, older: str | None = None) -> None:
         index = torch.cuda.current_device() if index is None else index
         capability = torch.cuda.get_device_capability(index)
-        self.arch: Arch = arch_here(capability, torch.cuda.get_device_name(index), older)
+        model = torch.cuda.get_device_name(index)
+        self.arch: Arch = arch_here(capability, model, older)
+        self.own_arch = arch_here(capability, model)
         self.target = compile_target(*capability, older)
         self.torch_device = torch.device("cuda", index)
         self.lost: str | None = None

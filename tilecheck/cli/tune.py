@@ -110,6 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
     ids = arguments.case or spec.tuning_cases or (spec.cases[0].id,)
     cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
     asked = arches_named(arguments.arch) if arguments.arch else ()
+    if others := [arch.name for arch in asked if arch.name not in spec.arches]:
+        known = ", ".join(spec.arches)
+        raise BadInput(f"kernel {spec.name!r} is not for {', '.join(others)}, but for {known}")
     why, older = _what_runs_here(asked)
     if arguments.plot is not None:
         _check_plot(arguments.plot, why)
@@ -224,9 +227,6 @@ def _compile(
     from tilecheck.tuning.report import side_by_side, text_of_compiled
     from tilecheck.tuning.tune import compile_ranked, likeliest_of_all
 
-    if others := [arch.name for arch in arches if arch.name not in spec.arches]:
-        known = ", ".join(spec.arches)
-        raise BadInput(f"kernel {spec.name!r} is not for {', '.join(others)}, but for {known}")
     most, several, good = arguments.most or COMPILED, [], True
     try:
         goals = [goal_for(spec, case, arch) for arch in arches]

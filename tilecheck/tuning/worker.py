@@ -77,9 +77,9 @@ class Gpu:
 
         older = target["arch"] if "code" in target else None
         self.device = launch.Cuda(older=older)
+        self._own = self.device.own_arch
         self._monitor = Monitor(self.device.torch_device.index)
         self._facts = self._monitor.facts()
-        self._own = launch.Cuda().arch if older else self.device.arch
         self._timed = CudaDevice(self._monitor)
         self._sets: list[dict[str, Any]] | None = None  # one case a process
 

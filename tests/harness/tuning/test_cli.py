@@ -209,6 +209,23 @@ def test_wrong_usage_is_one_line(
     assert message in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("found", [GPU, environment.Machine(no_driver="none")])
+@pytest.mark.parametrize("asked", [["sm_80"], ["sm_90a", "sm_80"]])
+def test_an_architecture_that_the_kernel_is_not_for_is_refused(
+    project: Path,
+    found: environment.Machine,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hopper_alone = 'tuning_cases=("long",), arches=("sm_90a",)'
+    module_in(project, SOURCE.replace('tuning_cases=("long",)', hopper_alone))
+    monkeypatch.setattr(environment, "machine", lambda: found)
+    assert main(["tune", "copy", "--arch", *asked]) == 2
+    err = capsys.readouterr().err
+    assert "kernel 'copy' is not for sm_80, but for sm_90a" in err and err.count("\n") == 1
+
+
 def test_a_spoilt_file_is_refused_in_one_line(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
 ) -> None:
