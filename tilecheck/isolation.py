@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import IO, Any
 
 from tilecheck.device import DeviceError
 from tilecheck.ledger import Symptom
+from tilecheck.processes import ends_with
 
 COMPILE_SECONDS = 180.0
 LAUNCH_SECONDS = 20.0
@@ -54,6 +55,7 @@ class _Task:
     device: str
     schedule: Any
     pass_configs: dict[str, Any]
+    parent: int = field(default_factory=os.getpid)
 
 
 def errors_of(symptom: Symptom) -> tuple[type[BaseException], ...]:
@@ -169,6 +171,7 @@ def main(pipe: int, source: IO[bytes]) -> None:
     # The task's class is this module's, which runs under another name.
     sys.modules["tilecheck.isolation"] = sys.modules[__name__]
     task: _Task = pickle.load(source)
+    ends_with(task.parent)
     with os.fdopen(pipe, "w", buffering=1) as out:
 
         def say(**event: Any) -> None:

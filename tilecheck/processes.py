@@ -1,15 +1,20 @@
-"""Pieces of work that take a core for seconds each, done by processes side by side.
+"""Work in processes: side by side, and none that outlives who asked for it.
 
-A piece that ends its process, as a failed check inside a compiler may, takes those beside it along: each of
-them is tried once more in a process of its own, and fails alone.
+Of pieces that are done side by side, one that ends its process, as a failed check inside a compiler may,
+takes those beside it along: each of them is tried once more in a process of its own, and fails alone.
 """
 
 import multiprocessing
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -55,3 +60,47 @@ def _in_pool(work: Callable[[T], R], pieces: Sequence[T], processes: int) -> Ite
 def _start() -> None:
     # The parent says that it was interrupted, and once is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def ends_with(pid: int) -> None:
+    """Ends this process, with its group, once process `pid` is gone.
+
+    For what is started in a session of its own, so that neither a signal nor the end of the terminal reaches
+    it: a kernel that hangs must not keep the GPU when whoever launched it was killed.
+    """
+
+    def watch() -> None:
+        while running(pid):
+            time.sleep(1.0)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def running(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"  # ended, and nobody has asked how
+
+
+@contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """SIGTERM, which a cancelled CI job and `timeout` send, ends what is going on as Ctrl-C does: what is
+    known is written, and processes that were started are ended.
+    """
+
+    def interrupt(_signum: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

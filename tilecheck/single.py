@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tilecheck.environment import of_toolkit
+from tilecheck.processes import ends_with
 from tilecheck.spec import Case
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def main(source: IO[bytes]) -> None:
     from tilecheck.launch import Cuda
 
     task: Task = pickle.load(source)
+    ends_with(task.parent)
     device = Cuda()
     launches = [_prepared(single, device) for single in task.singles]
     (task.folder / _READY).touch()

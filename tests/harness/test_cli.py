@@ -12,7 +12,7 @@ import pytest
 
 from tilecheck import __version__
 from tilecheck.cli import COMMANDS, main
-from tilecheck.fields import changed_fields, shown
+from tilecheck.fields import changed_fields, short_repr
 from tilecheck.near import did_you_mean
 from tilecheck.project import find_project
 
@@ -252,7 +252,7 @@ def test_fields_that_are_as_by_default_are_not_shown_where_they_are_quiet() -> N
         staged: bool = False
 
         def __repr__(self) -> str:
-            return shown(self, "staged")
+            return short_repr(self, "staged")
 
     assert repr(Schedule(3)) == "Schedule(stages=3, swizzle=10)"
     assert repr(Schedule(3, 0, True)) == "Schedule(stages=3, swizzle=0, staged=True)"

@@ -455,7 +455,7 @@ def test_ci_runs_all_and_passes_on_the_exit_code(machine: Machine, code: int) ->
     machine.program("make", f'#!/bin/sh\necho "$*"; cat; exit {code}\n')
     ran = machine.run("bash", ".ci/run")
     assert ran.returncode == code
-    assert ran.stdout.split()[-4:] == ["lint", "types", "workflows", "test"]
+    assert ran.stdout.split()[-6:] == ["lint", "types", "workflows", "test", "ARGS=-n", "2"]
 
 
 def test_ci_runs_the_suite_though_lint_fails(machine: Machine) -> None:
@@ -464,4 +464,4 @@ def test_ci_runs_the_suite_though_lint_fails(machine: Machine) -> None:
     (machine.checkout / ".venv" / "bin" / "mypy").symlink_to(shutil.which("true") or "")
     ran = machine.run("bash", ".ci/run")
     assert ran.returncode != 0
-    assert machine.calls[-1].strip() == "-m pytest"
+    assert machine.calls[-1].strip() == "-m pytest -n 2"

@@ -2,7 +2,10 @@
 
 import re
 import shlex
+import signal
+import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,11 @@ import pytest
 
 import kernels
 from tilecheck import environment
+from tilecheck.activity import descendants
 from tilecheck.cli import main
 from tilecheck.latency import bench
 from tilecheck.latency.timing import Samples
+from tilecheck.processes import running
 from tilecheck.program import build_program
 from tilecheck.tutorial import blocks, play, read_page
 from tilecheck.tutorial.page import Section
@@ -234,6 +239,23 @@ def test_summary_and_exit_code(course: Path, capfd: pytest.CaptureFixture[str]) 
     assert "1 of 2 sections got through\n2: " in out
     assert main([*arguments, "--list", "5", "last"]) == 0
     assert capfd.readouterr().out == " 5  For a GPU\n 6  Last\n"
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupt_ends_the_section_and_sums_up_what_was(course: Path, how: signal.Signals) -> None:
+    command = ["-m", "tilecheck", "tutorial", "--file", str(course), "--root", str(ROOT), "fine", "slow"]
+    ran = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert ran.stdout is not None
+    seen = ""
+    while not seen.endswith("== 4. Slow\n"):
+        seen += ran.stdout.readline()
+    while not (sections := [pid for pid, _ in descendants(ran.pid)]):
+        time.sleep(0.05)
+    ran.send_signal(how)
+    out, _ = ran.communicate(timeout=30)
+    assert ran.returncode == 130
+    assert "== interrupted\n" in out and "1 of 2 sections got through" in out
+    assert not any(running(pid) for pid in sections)
 
 
 @pytest.mark.parametrize(

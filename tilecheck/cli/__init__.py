@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from tilecheck.cli.failing import EXIT_CODES, BadInput
 from tilecheck.cli.output import flush, note, show
 from tilecheck.near import did_you_mean
+from tilecheck.processes import termination_interrupts
 
 COMMANDS = {
     "doctor": "look at this machine: what can be run here, and what mends what cannot",
@@ -54,7 +55,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; its exit code, as `EXIT_CODES` says."""
     try:
-        return _run(arguments)
+        with termination_interrupts():
+            return _run(arguments)
     except SystemExit as end:  # argparse's, after --help and after a mistake
         return end.code if isinstance(end.code, int) else 2
     except BadInput as error:

@@ -64,11 +64,17 @@ def run(arguments: argparse.Namespace) -> int:
     def begin(section: "Section") -> None:
         show(f"\n== {section.number}. {section.title}")
 
-    results = []
-    for result in play(page, chosen, root, lacking is None, begin=begin):
-        results.append(result)
-        show(f"== {result.state}, {result.seconds:.1f} s{': ' + result.why if result.why else ''}")
-    show(_summary(results))
+    results: list[Result] = []
+    try:
+        for result in play(page, chosen, root, lacking is None, begin=begin):
+            results.append(result)
+            show(f"== {result.state}, {result.seconds:.1f} s{': ' + result.why if result.why else ''}")
+    except KeyboardInterrupt:
+        show("== interrupted")
+        raise
+    finally:
+        if results:
+            show(_summary(results, len(chosen)))
     return 0 if all(result.state == "ok" for result in results) else 1
 
 
@@ -87,7 +93,7 @@ def _chosen(words: "Sequence[str]", page: "Page") -> "list[Section]":
     return chosen or list(page.sections)
 
 
-def _summary(results: "Sequence[Result]") -> str:
+def _summary(results: "Sequence[Result]", chosen: int) -> str:
     width = max(len(result.section.title) for result in results)
     lines = ["", f"{'':4}{'section':{width}}  state   seconds"]
     for result in results:
@@ -98,6 +104,6 @@ def _summary(results: "Sequence[Result]") -> str:
             f"{result.seconds:7.1f}{left_out}"
         )
     bad = [result for result in results if result.state != "ok"]
-    lines.append(f"{len(results) - len(bad)} of {len(results)} sections got through")
+    lines.append(f"{len(results) - len(bad)} of {chosen} sections got through")
     lines += [f"{result.section.number}: {result.why}" for result in bad]
     return "\n".join(lines)

@@ -3,13 +3,11 @@
 import dataclasses
 import json
 import shutil
-import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -37,6 +35,7 @@ from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
+from tilecheck.processes import termination_interrupts
 from tilecheck.project import Project
 from tilecheck.report.folder import missing_extra
 from tilecheck.versions import cache_folder, variables_of
@@ -77,7 +76,7 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     ended: list[Ended] = []
     interrupted = False
     guarded = _Guarded(SIMULATED if choice.simulate else choice.gpu, "", {})
-    with ExitStack() as locks, _terminated_is_interrupted():
+    with ExitStack() as locks, termination_interrupts():
         try:
             ended, guarded = _guard(choice, project.root, say, locks)
             _run_stages(choice, project, guarded, ended, say)
@@ -235,24 +234,6 @@ def _toolchain(python: str, root: Path) -> dict[str, str]:
         return dict(json.loads(done.stdout.splitlines()[-1]))
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         return {}
-
-
-@contextmanager
-def _terminated_is_interrupted() -> Iterator[None]:
-    """SIGTERM, which a cancelled CI job gets, ends the night as Ctrl-C does: what is known is written."""
-
-    def raise_it(_signum: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, raise_it)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # What is made of them

@@ -126,9 +126,12 @@ class Cluster:
 
     def unordered(self, rank: int, entries: Tensor) -> Tensor:
         """Entries of a shadow that name what is not ordered before what block `rank` does now."""
+        named = entries > 0
+        if not bool(named.any()):  # as in most tensors: nobody has written them
+            return named
         since = entries - self._first
         clock = torch.tensor(self._clocks[rank], dtype=entries.dtype)[since % self._size]
-        return (entries > 0) & ((since < 0) | (since // self._size > clock))
+        return named & ((since < 0) | (since // self._size > clock))
 
     def _ordered(self, rank: int, number: int) -> bool:
         since = number - self._first

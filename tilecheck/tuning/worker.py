@@ -7,8 +7,6 @@ It answers requests (`tilecheck.tuning.child`): "open" comes first; "compile" an
 import dataclasses
 import json
 import os
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -19,6 +17,7 @@ from tilecheck.conformance import Mismatch, check
 from tilecheck.gist import gist
 from tilecheck.latency.timing import Samples, TimingError
 from tilecheck.loading import load_specs
+from tilecheck.processes import ends_with
 from tilecheck.program import Program, build_program
 from tilecheck.tuning.outcomes import Failure, Timing
 from tilecheck.tuning.space import schedule_of
@@ -244,24 +243,13 @@ def does_not_fit(facts: "Facts", target: Arch) -> str | None:
 
 def main(arguments: Sequence[str], requests: IO[str]) -> None:
     """Answers until `requests` end.  arguments: file descriptor for the answers, and the task."""
-    _end_with_parent(os.getppid())
+    ends_with(os.getppid())
     worker = Worker(Task.of_text(arguments[1]))
     with os.fdopen(int(arguments[0]), "w", buffering=1) as answers:
         for line in requests:
             answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
     # Whatever the CUDA context is in, its end is nobody's business.
     os._exit(0)
-
-
-def _end_with_parent(parent: int) -> None:
-    """A candidate that hangs must not outlive the search, should that be killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _failed(kind: Any, reason: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _state(code: int | None) -> State:
 def _run(page: Page, section: Section, root: Path, gpu: bool, limit: float) -> tuple[int | None, str]:
     """The exit code of a section's process, None where it had to be ended; and why it is not 0."""
     command = [sys.executable, "-m", "tilecheck.tutorial.blocks", f"file={page.path.resolve()}"]
-    command += [f"section={section.number}", f"gpu={'yes' if gpu else 'no'}"]
+    command += [f"section={section.number}", f"gpu={'yes' if gpu else 'no'}", f"parent={os.getpid()}"]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(root), *sys.path])),

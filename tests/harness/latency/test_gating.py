@@ -1011,6 +1011,17 @@ class TestRefusals:
         assert [row.median for row in stored.rows.values()] == pytest.approx([100e-6] * 3)
         assert {row.samples for row in stored.rows.values()} == {21}
 
+    @pytest.mark.parametrize("arguments", [("--benchmark-compare",), ("-m", "latency")])
+    def test_a_release_of_pytest_benchmark_that_is_too_old_is_named(
+        self, project: pytest.Pytester, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        known = environment.version
+        old = {"pytest-benchmark": "5.2.3"}
+        monkeypatch.setattr(environment, "version", lambda name: old.get(name) or known(name))
+        line = refused(run(project, *arguments))
+        assert "want pytest-benchmark 5.3 or later, and 5.2.3 is installed: pip install -U" in line
+        run(project, "-m", "correctness").assert_outcomes(passed=0, deselected=5)
+
     def test_in_front_it_is_a_path(self, project: pytest.Pytester, baseline: Path) -> None:
         compared(project, "tests/test_latency.py").assert_outcomes(passed=3)
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
+from tilecheck import environment
 from tilecheck.files import shown
 from tilecheck.latency import bench
 from tilecheck.latency.baselines import (
@@ -36,6 +38,8 @@ RECORD = "`tilecheck calibrate` records three runs; `tilecheck promote RUN.json.
 
 _COMPARE = "--benchmark-compare"
 _DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's
+_LEAST = "5.3"
+"""Of pytest-benchmark: earlier ones open the file of --benchmark-json when they read the option."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,12 @@ def _refuse_what_does_not_time(config: pytest.Config) -> None:
         raise pytest.UsageError("--benchmark-skip: nothing would be timed; leave it out, or the latency rows")
     if not hasattr(get, "benchmark_compare"):
         raise pytest.UsageError("latency rows are stored by pytest-benchmark, which is not loaded here")
+    installed = environment.version("pytest-benchmark")
+    if installed is not None and Version(installed) < Version(_LEAST):
+        raise pytest.UsageError(
+            f"latency rows want pytest-benchmark {_LEAST} or later, and {installed} is installed: "
+            f"pip install -U pytest-benchmark"
+        )
 
 
 def _refuse_what_would_be_lost(config: pytest.Config) -> None:
