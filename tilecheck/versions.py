@@ -48,9 +48,9 @@ class Environment:
         """Runs its Python in the current folder, with `given` as standard input; standard output is kept, and
         standard error passed on.
         """
-        command = [str(self.python), *arguments]
+        command, variables = [str(self.python), *arguments], variables_of(self.python)
         return subprocess.run(
-            command, env=variables_of(), input=given, stdout=subprocess.PIPE, text=True, check=False
+            command, env=variables, input=given, stdout=subprocess.PIPE, text=True, check=False
         )
 
 
@@ -177,12 +177,23 @@ def _checked(command: Sequence[str], name: str) -> None:
         raise NoEnvironment(f"{name} failed (exit code {done.returncode}): {(errors or lines)[-1]}")
 
 
-def variables_of() -> dict[str, str]:
-    """Environment variables for a child: this process's, with tilecheck itself on the path where it is not
-    installed.
+def variables_of(python: str | Path = sys.executable) -> dict[str, str]:
+    """Environment variables for a child that `python` runs: this process's, with tilecheck itself on the path
+    where it is not installed.
+
+    An environment of ours has all packages that are shared behind its own: by PYTHONPATH they would come in
+    front, with their TileLang.
     """
-    variables = dict(os.environ)
-    own = str(Path(tilecheck.__file__).resolve().parents[1])
-    if own not in _shared_folders():
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [own, variables.get("PYTHONPATH")]))
+    path, own = (
+        os.environ.get("PYTHONPATH", "").split(os.pathsep),
+        Path(tilecheck.__file__).resolve().parents[1],
+    )
+    shared = _shared_folders()
+    if (_packages(Path(python).parents[1]) / _SHARED).exists():
+        path = [entry for entry in path if str(Path(entry).resolve()) not in shared]
+    if str(own) not in shared:
+        path.insert(0, str(own))
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if path := [entry for entry in path if entry]:
+        variables["PYTHONPATH"] = os.pathsep.join(path)
     return variables

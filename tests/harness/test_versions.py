@@ -1,5 +1,6 @@
 """Environments with another version of TileLang, made by a pip that downloads nothing."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,22 @@ def test_version_comes_in_front_of_what_is_shared(machine: Machine, tmp_path: Pa
     assert machine.calls == ["tilelang==0.1.14 with torch==2.13.0+cpu"]
     (line,) = machine.told
     assert "TileLang 0.1.14" in line and str(made.folder) in line
+
+
+def test_version_comes_in_front_of_what_is_on_the_path(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "one_more.py").write_text("")
+    entries = [str(machine.shared), "", str(tmp_path / "more"), *os.environ.get("PYTHONPATH", "").split(":")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entries))
+    made = machine.environment("0.1.14")
+    assert seen(made, "import tilelang; print(tilelang.__version__)") == "0.1.14"
+    assert seen(made, "import torch; print(torch.__file__)") == str(machine.shared / "torch.py")
+    assert seen(made, "import one_more; print('there')") == "there"
+    # The Python that runs here has those packages from nowhere else.
+    own = versions.variables_of()["PYTHONPATH"].split(os.pathsep)
+    assert set(filter(None, entries)) <= set(own)
 
 
 def test_child_has_this_tilecheck(machine: Machine) -> None:

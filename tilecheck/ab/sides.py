@@ -51,7 +51,7 @@ class Side:
             stdout=subprocess.PIPE,
             text=True,
             cwd=self._root,
-            env=variables_of(),
+            env=variables_of(self._command[0]),
         )
         return self
 

@@ -78,7 +78,7 @@ class Places:
     def variables(self, candidate: Candidate, folder: Path) -> dict[str, str]:
         # TileLang's own cache of compiled kernels must not hand one version's to another.
         cache = folder / f"kernels-{candidate.tilelang or 'installed'}"
-        return {**variables_of(), "TILELANG_CACHE_DIR": str(cache)}
+        return {**variables_of(self.python(candidate)), "TILELANG_CACHE_DIR": str(cache)}
 
 
 class ByProbe:

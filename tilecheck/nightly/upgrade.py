@@ -94,10 +94,11 @@ def main(arguments: argparse.Namespace) -> int:
         simulate=arguments.simulate,
         arguments=tuple(shlex.split(arguments.arguments)),
     )
-    variables = {**variables_of(), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
     for stage in stages(choice, str(environment.python), found, pinned, arguments.arch, folder):
         left = arguments.seconds - (time.monotonic() - begun) - 30  # to be through before the stage is ended
         limit = max(1.0, left * SHARES[stage.name])
+        python = stage.steps[0].command[0]
+        variables = {**variables_of(python), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
         ended = run_stage(
             dataclasses.replace(stage, seconds=limit), folder / "logs", arguments.root, variables
         )
