@@ -184,11 +184,8 @@ def variables_of(python: str | Path = sys.executable) -> dict[str, str]:
     An environment of ours has all packages that are shared behind its own: by PYTHONPATH they would come in
     front, with their TileLang.
     """
-    path, own = (
-        os.environ.get("PYTHONPATH", "").split(os.pathsep),
-        Path(tilecheck.__file__).resolve().parents[1],
-    )
-    shared = _shared_folders()
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    own, shared = Path(tilecheck.__file__).resolve().parents[1], _shared_folders()
     if (_packages(Path(python).parents[1]) / _SHARED).exists():
         path = [entry for entry in path if str(Path(entry).resolve()) not in shared]
     if str(own) not in shared:
