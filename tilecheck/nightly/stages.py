@@ -43,6 +43,8 @@ _SAYS_WHY = re.compile(
     r"^(ERROR: |error: |tilecheck( \w+)?: |guard: |E  |\w*pytest: error: |__main__\.py: error: |\w*Error\b)"
 )
 
+_PROGRESS = re.compile(r"^[^:]+: \d+ of \d+ \w+, after ")  # as `tilecheck.progress` writes it
+
 _CRASHED = re.compile(r"^Traceback \(most recent call last\):|: No module named ", re.MULTILINE)
 """Python ends so with exit code 1, which is no answer of the command."""
 
@@ -142,8 +144,10 @@ def _judge(step: Step, code: int, log: Path, start: int) -> tuple[State, str]:
 
 
 def last_words(text: str) -> str:
-    """The line of a stage's output that says why it ended so: the last that looks like it, else the last."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The line of a stage's output that says why it ended so: the last that looks like it, else the last that
+    is not about progress.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _PROGRESS.match(line)]
     # pytest's last line of all: "2 failed, 97 passed in 3.21s".
     counted = [
         line.strip("= ") for line in lines if re.search(r"\b\d+ (failed|errors?)\b.* in [\d.:]+", line)

@@ -1,5 +1,6 @@
 """A stage: how it ends, and what becomes of the processes of one that hangs."""
 
+import io
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tilecheck.nightly.stages import Ended, Stage, Step, last_words, run_stage
+from tilecheck.progress import Progress
 from tilecheck.versions import variables_of
 
 VARIABLES = variables_of()
@@ -131,6 +133,15 @@ def test_stage_that_hangs_may_write_down_what_it_has(tmp_path: Path, ours: Any) 
     assert (tmp_path / "junit.xml").exists()
 
 
+def progress(told: str = "") -> str:
+    stream = io.StringIO()
+    shown = Progress("compiling", 22, unit="row", stream=stream)
+    shown.reach(22, told)
+    shown.close()
+    assert "22 of 22 rows" in stream.getvalue()
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -141,6 +152,8 @@ def test_stage_that_hangs_may_write_down_what_it_has(tmp_path: Path, ours: Any) 
         ),
         ("ERROR: baselines/0002.json: line 1: no JSON\n\n", "ERROR: baselines/0002.json: line 1: no JSON"),
         ("one\ntwo\n", "two"),
+        (f"two\n{progress('a-row-sm_90a')}", "two"),
+        (progress(), ""),
         ("", ""),
         ("x" * 500, "x" * 157 + "..."),
     ],
