@@ -28,7 +28,7 @@ def _named(name: str) -> Sequence[KernelSpec]:
     module = _module(module_name)
     given = [a for a in ([attribute] if attribute else ["SPECS", "SPEC"]) if hasattr(module, a)]
     if not given:
-        raise ValueError(f"module {module_name!r} has no {attribute or 'SPECS'}")
+        raise ValueError(f"module {module_name!r} has no {attribute or 'SPECS, and no SPEC'}")
     value: Any = getattr(module, given[0])
     where = f"{module_name}:{given[0]}"
     if isinstance(value, KernelSpec):
@@ -47,13 +47,13 @@ def _named(name: str) -> Sequence[KernelSpec]:
 def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = (str(error).strip().splitlines() or [""])[0]
         kind = "" if isinstance(error, SpecError) else f"{type(error).__name__}: "
         raise ValueError(f"cannot import {name!r}: {kind}{what}{_place(error)}") from error
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Where in the author's code it happened: the last frame outside the import machinery and tilecheck."""
     if isinstance(error, SyntaxError):
         return ""  # its message has the place

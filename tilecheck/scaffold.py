@@ -203,7 +203,7 @@ def add_kernel(start: Path, name: str) -> list[Step]:
     folder, listing = _home(project.root, project.pythonpath, module)
     path = folder / f"{name}.py"
     family = f"{module}.{name}" if listing.name == "__init__.py" else name
-    by_hand = f"its SPEC has to get into {listing.name}: from {family} import SPEC"
+    by_hand = _by_hand(_text(listing), family, name)
     step = None
     if listing.name == "__init__.py" and (text := _listed(_text(listing), name)) is not None:
         step = Step("added to", listing)
@@ -215,6 +215,28 @@ def add_kernel(start: Path, name: str) -> list[Step]:
     assert text is not None
     replace(listing, text)
     return [written, step]
+
+
+def _by_hand(text: str, family: str, name: str) -> str:
+    """The lines by which a module of specs lists the SPEC of the module `family` beside those that it has."""
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        body = []
+    known = {
+        t.id for node in body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)
+    }
+    known |= {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    before = "*SPECS, " if "SPECS" in known else "SPEC, " if "SPEC" in known else ""
+    own = name.upper()
+    return (
+        f"from {family} import SPEC as {own}\n\nSPECS = ({before}{own}{'' if before else ','})  # at the end"
+    )
 
 
 def _home(root: Path, pythonpath: tuple[Path, ...], module: str) -> tuple[Path, Path]:

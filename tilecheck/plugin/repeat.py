@@ -1,6 +1,8 @@
 """The command that repeats one test, which every failure shows."""
 
 import os
+import re
+import shlex
 from collections.abc import Generator
 from typing import Any
 
@@ -33,7 +35,12 @@ def command_of(item: pytest.Item) -> str:
 def test_command(config: pytest.Config, nodeid: str) -> str:
     """The command that runs a test, whatever the device, from where this run was started."""
     file, _, test = nodeid.partition("::")
-    return f'pytest "{from_here(config, file)}::{test}"'
+    return f"pytest {quoted(f'{from_here(config, file)}::{test}')}"
+
+
+def quoted(word: str) -> str:
+    """A word as a shell takes it; in double quotes where these do, as brackets are in each test's id."""
+    return shlex.quote(word) if re.search(r'["$`\\!]', word) else f'"{word}"'
 
 
 def from_here(config: pytest.Config, file: str) -> str:

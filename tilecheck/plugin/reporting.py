@@ -17,10 +17,11 @@ import pytest
 
 from tilecheck import __version__
 from tilecheck.files import shown
+from tilecheck.gist import gist
 from tilecheck.plugin.checking import records
 from tilecheck.plugin.code.checking import FACTS, code_records
 from tilecheck.plugin.options import option, spelling
-from tilecheck.plugin.repeat import from_here, repeat_command, test_command
+from tilecheck.plugin.repeat import from_here, quoted, repeat_command, test_command
 from tilecheck.plugin.reportplaces import Place, place_of, section_of
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.runwords import head_of, rows_by_test_id
@@ -145,7 +146,9 @@ class Reporter:
             place = Place(section_of_file(report.nodeid))
             test = self._test(report, "error", place)
             file = from_here(self._config, report.nodeid.partition("::")[0])
-            self._add("phase", when="collect", test=replace(test, repeat=f'pytest "{file}" --collect-only'))
+            self._add(
+                "phase", when="collect", test=replace(test, repeat=f"pytest {quoted(file)} --collect-only")
+            )
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         self._ended = "interrupted" if excinfo.errisinstance(KeyboardInterrupt) else str(excinfo.value)
@@ -199,7 +202,7 @@ class Reporter:
         except files.ReportError as error:
             self._said.append(str(error))
         except Exception as error:  # the tests' results must not be lost for the sake of a plot
-            self._said.append(f"{shown(self._folder / files.PAGE)} was not written: {error!r}")
+            self._said.append(f"{shown(self._folder / files.PAGE)} was not written: {gist(error)}")
         if self._watcher is not None:
             self._watcher.dismiss()
 

@@ -1,6 +1,7 @@
 """Between the model and JSON: what is read is checked, field by field, and a mistake is named by its place.
 
-JSON has no infinity and no NaN; they are written as the strings "inf", "-inf" and "nan".
+JSON has no infinity and no NaN; they are written as the strings "inf", "-inf" and "nan". What UTF-8 cannot hold,
+as halves of surrogate pairs, which stand for bytes of a file name or of output, is spelt out: "\\udce9".
 """
 
 import dataclasses
@@ -25,12 +26,18 @@ def to_plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(name): to_plain(each) for name, each in value.items()}
+        return {_in_utf8(str(name)): to_plain(each) for name, each in value.items()}
+    if isinstance(value, str):
+        return _in_utf8(value)
     if isinstance(value, (list, tuple)):
         return [to_plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
+
+
+def _in_utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -101,6 +108,8 @@ def _read_plain(kind: type, value: Any, place: str) -> Any:
             return _SPECIAL[value]
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**1000:
             return float(value)
+    elif kind is str and isinstance(value, str):
+        return _in_utf8(value)  # of a folder that was written before there was `_in_utf8`
     elif isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     names = {str: "string", int: "integer", float: "number", bool: "truth value"}

@@ -149,8 +149,8 @@ def sections(report: Report) -> list[SectionView]:
         found = counts(tests)
         state = _state(tests, known)
         words = in_words(found) or ("" if state == "not run" else f"0 of {known} run")
-        if state == "incomplete" and tests:
-            words += f"; {known - len(tests):,} not run" if known else ""
+        if tests and known and known > len(tests):
+            words += f"; {known - len(tests):,} not run"
         views.append(SectionView(name, state, seconds, found, words))
     return views
 
