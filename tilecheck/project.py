@@ -74,8 +74,8 @@ def find_project(start: Path) -> Project:
         raise ValueError(f"{start} is no folder")
     for folder in (start, *start.parents):
         for path, _, options in _configurations(folder):
-            if names := _words(path, options, "tilecheck_specs"):
-                paths = _words(path, options, "pythonpath")
+            if names := words_of(path, options, "tilecheck_specs"):
+                paths = words_of(path, options, "pythonpath")
                 stored_in = str(options.get("tilecheck_baselines", "baselines"))
                 return Project(folder, path, names, tuple(folder / each for each in paths), stored_in)
             break  # pytest would look at no other file of this folder
@@ -128,7 +128,10 @@ def _toml_table(path: Path, keys: list[str]) -> Mapping[str, Any] | None:
     return table
 
 
-def _words(path: Path, options: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def words_of(path: Path, options: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The words of an option that is a list, of the configuration in `path`; ValueError, in one line, where
+    it is none.
+    """
     value = options.get(name, ())
     if isinstance(value, str):
         try:

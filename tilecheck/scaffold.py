@@ -4,14 +4,20 @@ Nothing that is there is ever written over.
 """
 
 import ast
+import dataclasses
+import importlib.metadata
+import json
 import keyword
 import re
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from tilecheck.files import create, replace
-from tilecheck.project import configuration_of, find_project
+from tilecheck.project import configuration_of, find_project, words_of
 
 MODULES = ("correctness", "schedules", "latency", "differential", "determinism", "sanitizer")
 """The test modules that `init` writes; each asks one question of every kernel."""
@@ -31,13 +37,14 @@ class Step:
     """What was done about a file.
 
     what: as in "wrote", "kept".  path: the file.  by_hand: lines that are left to the user to put there.
-    section: of the file, below whose head they go; "": it has none.
+    section: of the file, below whose head they go; "": it has none.  option: of it that they replace.
     """
 
     what: str
     path: Path
     by_hand: str = ""
     section: str = ""
+    option: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,8 @@ def initialize(root: Path, package: str, codegen: bool) -> list[Step]:
         raise CannotWrite(f"{package!r} is no name of a package; take one like kernel_specs")
     if not root.is_dir():
         raise CannotWrite(f"{root} is no folder")
-    steps = [_configure(root, package)]
+    _require_own(root, package)
+    steps = _configure(root, package)
     steps += [_package(root, package)] if steps[0].what != "kept" else _kept_listing(root)
     modules = (*MODULES, "codegen") if codegen else MODULES
     for module in modules:
@@ -135,27 +143,59 @@ def _created(path: Path, text: str) -> Step:
     return Step("wrote", path)
 
 
+def _require_own(root: Path, package: str) -> None:
+    """Raises CannotWrite for the name of a package that is imported from elsewhere: ours would hide it."""
+    if package == "tests":
+        raise CannotWrite("'tests' is the folder of the test modules; take another name, like kernel_specs")
+    if package in sys.stdlib_module_names:
+        raise CannotWrite(f"{package!r} is a module of Python's own; take another name, like kernel_specs")
+    found = next((d for d in importlib.metadata.packages_distributions().get(package, ())), None)
+    if found is not None and not (root / package).exists() and not (root / f"{package}.py").exists():
+        raise CannotWrite(
+            f"{package!r} is a module of {found}, which is installed; take one like kernel_specs"
+        )
+
+
 def _package(root: Path, package: str) -> Step:
     module = root / f"{package}.py"
-    return (
+    step = (
         Step("kept", module)
         if module.exists()
         else _created(root / package / "__init__.py", template("specs.py.txt"))
     )
+    return _with_listing(step)
+
+
+def _with_listing(step: Step) -> Step:
+    """The step, with the lines that a module of specs lacks."""
+    if step.what != "kept" or _defined(_text(step.path)) & {LISTING, "SPECS", "SPEC"}:
+        return step
+    return dataclasses.replace(step, by_hand=template("specs.py.txt").partition("\n\n")[2])
 
 
 def _kept_listing(root: Path) -> list[Step]:
-    """The file that lists the specs of a repository whose configuration names them, if it is there."""
+    """The file that lists the specs which a repository's configuration names; made where there is none."""
     try:
         project = find_project(root)
-        _, listing = _home(project.root, project.pythonpath, project.spec_names[0].partition(":")[0])
-    except ValueError:
-        return []
-    return [Step("kept", listing)]
+    except ValueError as error:
+        raise CannotWrite(str(error)) from error
+    module, _, attribute = project.spec_names[0].partition(":")
+    try:
+        _, listing = _home(project.root, project.pythonpath, module)
+    except CannotWrite:
+        if not module.isidentifier():
+            return []
+        found = configuration_of(root)
+        assert found is not None
+        return [_package(root, module), *_short_lists(*found, module)]
+    step = Step("kept", listing)
+    return [step if attribute else _with_listing(step)]
 
 
-def _configure(root: Path, package: str) -> Step:
-    """The lines of pytest's configuration: in a new pytest.ini, or in the one that is there."""
+def _configure(root: Path, package: str) -> list[Step]:
+    """The lines of pytest's configuration: in a new pytest.ini, or in the one that is there; and the lists
+    that it has, without what we need in them.
+    """
     try:
         found = configuration_of(root)
     except ValueError as error:
@@ -163,17 +203,48 @@ def _configure(root: Path, package: str) -> Step:
     wanted = _options(package)
     if found is None:
         lines = "".join(f"{line}\n" for option in wanted for line in option.in_ini())
-        return _created(root / "pytest.ini", f"[pytest]\n{lines}")
+        return [_created(root / "pytest.ini", f"[pytest]\n{lines}")]
     path, section, options = found
     if options.get("tilecheck_specs"):
-        return Step("kept", path)
+        return [Step("kept", path)]
+    short = _short_lists(*found, package)
     missing = [option for option in wanted if option.name not in options]
     in_ini = [line for option in missing for line in option.in_ini()]
     if path.name in ("pytest.ini", ".pytest.ini"):
         replace(path, _with_lines(_text(path), in_ini))
-        return Step("added to", path)
+        return [Step("added to", path), *short]
     in_toml = [line for option in missing for line in option.in_toml()]
-    return Step("left alone", path, "\n".join(in_toml if path.suffix == ".toml" else in_ini), f"[{section}]")
+    lines = "\n".join(in_toml if path.suffix == ".toml" else in_ini)
+    return [Step("left alone", path, lines, f"[{section}]"), *short]
+
+
+def _short_lists(path: Path, section: str, options: Mapping[str, Any], package: str) -> list[Step]:
+    """Lists that pytest's configuration has, without what we need in them, as `pythonpath = src`: the package
+    lies in the root folder.
+    """
+    steps = []
+    for option in _options(package):
+        if not option.several or option.name not in options or option.name == "tilecheck_specs":
+            continue
+        given = options[option.name]
+        try:
+            words = words_of(path, options, option.name) if option.name == "pythonpath" else _lines(given)
+        except ValueError as error:
+            raise CannotWrite(str(error)) from error
+        if option.value in words:
+            continue
+        if path.suffix == ".toml":
+            values = (f"    {json.dumps(each)}," for each in (*words, option.value))
+            lines = [f"{option.name} = [", *values, "]"]
+        else:
+            lines = [f"{option.name} =", *(f"    {each}" for each in (*words, option.value))]
+        steps.append(Step("left alone", path, "\n".join(lines), f"[{section}]", option.name))
+    return steps
+
+
+def _lines(given: Any) -> tuple[str, ...]:
+    lines = given.splitlines() if isinstance(given, str) else map(str, given)
+    return tuple(line.strip() for line in lines if line.strip())
 
 
 def _with_lines(text: str, lines: list[str]) -> str:
@@ -199,11 +270,11 @@ def add_kernel(start: Path, name: str) -> list[Step]:
         project = find_project(start)
     except ValueError as error:
         raise CannotWrite(f"{error}; or write them: tilecheck init") from error
-    module = project.spec_names[0].partition(":")[0]
+    module, _, attribute = project.spec_names[0].partition(":")
     folder, listing = _home(project.root, project.pythonpath, module)
     path = folder / f"{name}.py"
     family = f"{module}.{name}" if listing.name == "__init__.py" else name
-    by_hand = _by_hand(_text(listing), family, name)
+    by_hand = _by_hand(_text(listing), family, name, attribute)
     step = None
     if listing.name == "__init__.py" and (text := _listed(_text(listing), name)) is not None:
         step = Step("added to", listing)
@@ -217,26 +288,37 @@ def add_kernel(start: Path, name: str) -> list[Step]:
     return [written, step]
 
 
-def _by_hand(text: str, family: str, name: str) -> str:
-    """The lines by which a module of specs lists the SPEC of the module `family` beside those that it has."""
+def _by_hand(text: str, family: str, name: str, attribute: str) -> str:
+    """The lines that list the SPEC of the module `family` beside those that are listed.
+
+    text: of the module that lists them.  attribute: by which pytest's configuration names them; "": none.
+    """
+    known, listed, own = _defined(text), attribute or "SPECS", name.upper()
+    if listed in known:
+        before = "*" + listed
+    elif not attribute and "SPEC" in known:
+        before = "SPEC"
+    else:
+        before = ""
+    values = f"({before}, {own})" if before else f"({own},)"
+    return f"from {family} import SPEC as {own}\n{listed} = {values}"
+
+
+def _defined(text: str) -> set[str]:
+    """The names that a module sets or imports at its top level; none where it cannot be read."""
     try:
         body = ast.parse(text).body
     except SyntaxError:
-        body = []
-    known = {
-        t.id for node in body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)
-    }
-    known |= {
-        alias.asname or alias.name
-        for node in body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    before = "*SPECS, " if "SPECS" in known else "SPEC, " if "SPEC" in known else ""
-    own = name.upper()
-    return (
-        f"from {family} import SPEC as {own}\n\nSPECS = ({before}{own}{'' if before else ','})  # at the end"
-    )
+        return set()
+    names: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
 
 
 def _home(root: Path, pythonpath: tuple[Path, ...], module: str) -> tuple[Path, Path]:

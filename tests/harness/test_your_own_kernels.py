@@ -230,7 +230,13 @@ def test_another_configuration_is_left_to_its_owner(
     shown = capfd.readouterr().out
     assert f"left alone {name}" in shown
     assert line in shown
-    assert ("pythonpath" in shown) == ("pythonpath" not in text)
+    if "pythonpath" in text:
+        assert (
+            "in place of its pythonpath, below [pytest] in it:\n    pythonpath =\n        src\n        .\n"
+            in shown
+        )
+    else:
+        assert "pythonpath" in shown and "in place of" not in shown
 
 
 def test_a_pyproject_without_pytest_is_no_obstacle(repository: Path) -> None:
@@ -242,9 +248,76 @@ def test_a_pyproject_without_pytest_is_no_obstacle(repository: Path) -> None:
 
 def test_specs_that_are_configured_are_kept(repository: Path) -> None:
     (repository / "pytest.ini").write_text("[pytest]\ntilecheck_specs = mine\n")
+    (repository / "mine.py").write_text("SPECS = ()\n")
     assert main(["init"]) == 0
     assert (repository / "pytest.ini").read_text() == "[pytest]\ntilecheck_specs = mine\n"
+    assert (repository / "mine.py").read_text() == "SPECS = ()\n"
     assert not (repository / "specs").exists()
+
+
+def test_a_package_that_is_configured_is_made_where_there_is_none(repository: Path) -> None:
+    (repository / "pytest.ini").write_text("[pytest]\npythonpath = .\ntilecheck_specs = mine\n")
+    assert main(["init"]) == 0
+    assert main(["new", "fresh"]) == 0
+    assert {"mine/__init__.py", "mine/fresh.py"} <= tree(repository).keys()
+    assert not (repository / "specs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", "[pytest]\npythonpath = src\nfilterwarnings =\n    error\n"),
+        ("pyproject.toml", "[tool.pytest]\npythonpath = ['src']\nfilterwarnings = ['error']\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = 'src'\nfilterwarnings = ['error']\n"),
+    ],
+)
+def test_lists_that_are_there_are_shown_with_what_they_lack(
+    repository: Path, name: str, text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (repository / name).write_text(text)
+    (repository / "src").mkdir()
+    assert main(["init"]) == 1
+    shown = capfd.readouterr().out
+    changed = (repository / name).read_text()
+    for option, lines in re.findall(
+        r"  put this in place of its (\w+), below \S+ in it:\n((?:    .*\n)+)", shown
+    ):
+        old = re.compile(rf"(?m)^{option} =.*\n(?: .*\n)*")
+        changed = old.sub(lambda _, lines=lines: re.sub(r"(?m)^    ", "", lines), changed)
+    for lines in re.findall(r"  put this below \S+ in it:\n((?:    .*\n)+)", shown):
+        changed += re.sub(r"(?m)^    ", "", lines)
+    (repository / name).write_text(changed)
+    assert main(["init"]) == 0
+    assert main(["new", "fresh"]) == 0
+    (repository / "test_options.py").write_text(
+        CHECK_OF_OPTIONS.replace("== 1", "== 2").replace(
+            "== [request.config.rootpath]", "== [request.config.rootpath / 'src', request.config.rootpath]"
+        )
+    )
+    code, shown = run_pytest(repository, "pytest test_options.py")
+    assert code == 0, shown
+
+
+def test_a_package_that_lists_nothing_is_told_of(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (repository / "kernels").mkdir()
+    (repository / "kernels/__init__.py").write_text("")
+    assert main(["init", "--specs", "kernels"]) == 1
+    assert (repository / "kernels/__init__.py").read_text() == ""
+    (lines,) = re.findall(r"kept kernels/.*\n  put this into it:\n((?:    .*\n|\n)+)", capfd.readouterr().out)
+    (repository / "kernels/__init__.py").write_text(re.sub(r"(?m)^    ", "", lines))
+    assert main(["init", "--specs", "kernels"]) == 0
+    assert main(["new", "fresh"]) == 0
+    code, shown = run_pytest(repository, "pytest -m correctness --collect-only -q -k fresh")
+    assert code == 0 and "fresh-whole" in shown, shown
+
+
+@pytest.mark.parametrize("name", ["torch", "tilelang", "json", "tests"])
+def test_a_name_that_is_taken_is_refused(
+    repository: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--specs", name]) == 2
+    assert re.search(f"'{name}' is .*; take .*kernel_specs\n$", capfd.readouterr().err)
+    assert tree(repository) == {}
 
 
 @pytest.mark.parametrize("module", [*MODULES, "codegen"])
@@ -287,7 +360,7 @@ def test_a_listing_of_another_kind_is_left_to_its_owner(
     assert main(["new", "row-scale"]) == 1
     assert (repository / "specs/__init__.py").read_text() == listing
     assert (repository / "specs/row_scale.py").exists()
-    assert "from specs.row_scale import SPEC" in capfd.readouterr().out
+    assert "from specs.row_scale import SPEC as ROW_SCALE\n" in capfd.readouterr().out
 
 
 def test_specs_in_a_single_module(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -296,7 +369,29 @@ def test_specs_in_a_single_module(repository: Path, capfd: pytest.CaptureFixture
     (repository / "src/checked.py").write_text("ALL = ()\n")
     assert main(["new", "row_scale"]) == 1
     assert (repository / "src/row_scale.py").exists()
-    assert "from row_scale import SPEC" in capfd.readouterr().out
+    shown = capfd.readouterr().out
+    assert "from row_scale import SPEC as ROW_SCALE\n    ALL = (*ALL, ROW_SCALE)\n" in shown
+
+
+@pytest.mark.parametrize("before", ["", "{skeleton}", "SPECS = ()\n"], ids=["empty", "one-spec", "several"])
+def test_what_is_left_to_the_owner_lists_one_kernel_after_another(
+    repository: Path, before: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "pytest.ini").write_text("[pytest]\npythonpath = .\ntilecheck_specs = checked\n")
+    assert main(["init"]) in (0, 1)
+    skeleton = template("kernel.py.txt").replace("KERNEL_NAME", "first")
+    (repository / "checked").rename(repository / "away")
+    (repository / "checked.py").write_text(before.replace("{skeleton}", skeleton))
+    for name in ("second", "third"):
+        capfd.readouterr()
+        assert main(["new", name]) == 1
+        (lines,) = re.findall(r"  put this into it:\n((?:    .*\n)+)", capfd.readouterr().out)
+        with (repository / "checked.py").open("a") as file:
+            file.write(re.sub(r"(?m)^    ", "", lines))
+    code, shown = run_pytest(repository, "pytest -m correctness --collect-only -q tests/test_correctness.py")
+    assert code == 0, shown
+    expected = {"second", "third"} | ({"first"} if before == "{skeleton}" else set())
+    assert {name for name in ("first", "second", "third") if f"[{name}-whole" in shown} == expected
 
 
 @pytest.mark.parametrize(

@@ -20,5 +20,7 @@ def told(steps: "Sequence[Step]", folder: Path) -> int:
         if step.by_hand:
             code = 1
             where = f"below {step.section} in it" if step.section else "into it"
+            if step.option:
+                where = f"in place of its {step.option}, {where}"
             show("\n".join([f"  put this {where}:", *(f"    {line}" for line in step.by_hand.splitlines())]))
     return code

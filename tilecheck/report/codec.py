@@ -1,7 +1,7 @@
 """Between the model and JSON: what is read is checked, field by field, and a mistake is named by its place.
 
-JSON has no infinity and no NaN; they are written as the strings "inf", "-inf" and "nan". What UTF-8 cannot hold,
-as halves of surrogate pairs, which stand for bytes of a file name or of output, is spelt out: "\\udce9".
+JSON has no infinity and no NaN; they are written as the strings "inf", "-inf" and "nan". What UTF-8 cannot
+hold, as halves of surrogate pairs, which stand for bytes of a file name or of output, is spelt: "\\udce9".
 """
 
 import dataclasses
