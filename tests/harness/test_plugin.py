@@ -157,7 +157,7 @@ class TestSpecs:
         ("source", "setting", "message"),
         [
             ("", "nowhere", "cannot import 'nowhere': ModuleNotFoundError: No module named 'nowhere'"),
-            ("x = 1", "mine", "module 'mine' has no SPECS"),
+            ("x = 1", "mine", "module 'mine' has no SPECS, and no SPEC"),
             ("x = 1", "mine:KERNEL", "module 'mine' has no KERNEL"),
             ("SPECS = 3", "mine", "mine:SPECS is 3, neither a KernelSpec nor several"),
             ("SPECS = ('softmax',)", "mine", "mine:SPECS holds 'softmax', which is no KernelSpec"),
@@ -167,6 +167,7 @@ class TestSpecs:
                 "mine",
                 "cannot import 'mine': ZeroDivisionError: division by zero (*mine.py:2)",
             ),
+            ("x = 1\nraise SystemExit(0)", "mine", "cannot import 'mine': SystemExit: 0 (*mine.py:2)"),
             (SPECS, "my_kernels mine", "kernel 'row_scale' is in 'my_kernels' and again in 'mine'"),
             (
                 "from tilecheck.spec import Case\nCase('Bad', {}, 'float16', why='x')",
@@ -182,6 +183,7 @@ class TestSpecs:
             "strings",
             "empty",
             "raises",
+            "exits",
             "twice",
             "wrong-case",
         ],
@@ -450,6 +452,20 @@ class TestReport:
         again = project.runpytest(*command.replace('"', "").split())
         assert lines_of(again, "drawn with") == lines_of(first, "drawn with")
         again.assert_outcomes(failed=1)
+
+    @pytest.mark.parametrize("id", ['a"b', "x$HOME", "`id`", "$(id)", "back\\slash", "it's", "plain"])
+    def test_the_command_that_repeats_a_test_is_one_for_a_shell(
+        self, project: pytest.Pytester, id: str
+    ) -> None:
+        body = (
+            f"import pytest\n@pytest.mark.parametrize('x', [1], ids=[{id!r}])\ndef test_it(x): assert x == 2"
+        )
+        project.makepyfile(test_own=body)
+        command = next(iter(repeat_commands(project.runpytest("test_own.py"))))
+        words = project.run("bash", "-c", f"printf '%s\n' {command}").outlines
+        again = project.runpytest(*words)
+        again.assert_outcomes(failed=1)
+        assert command.startswith('"test_own.py::test_it[plain]" ') == (id == "plain")
 
     def test_workers_report_to_one_header_and_one_summary(self, project: pytest.Pytester) -> None:
         result = project.runpytest_subprocess("-p", "xdist", "-n", "2", "--device=simulator")

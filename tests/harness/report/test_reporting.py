@@ -286,6 +286,31 @@ def test_run_that_stops_at_the_first_failure(project: pytest.Pytester) -> None:
     assert headline(report).state == "failed"
     assert headline(report).words == "ended early after 3 tests, 1 of which failed: stopping after 1 failures"
     assert len(report.tests) == 3
+    words = {view.name: view.words for view in sections(report)}
+    assert words["correctness"].endswith("; 2 not run")
+
+
+def test_text_that_utf_8_cannot_hold_costs_no_report(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        **{
+            "tests/test_codegen": """
+            def test_raises(): raise RuntimeError("nvcc said: " + b"\\xe9".decode(errors="surrogateescape"))
+            def test_compares(): assert "\\ud800" == "good"
+            """
+        }
+    )
+    run(project, "tests/test_codegen.py")
+    first, second = report_of(project).tests
+    assert "nvcc said: \\udce9" in first.message and "\\ud800" in second.message
+    assert "nvcc said: \\udce9" in (project.path / "out/index.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_with_such_text_can_be_made_a_report(project: pytest.Pytester) -> None:
+    run(project)
+    file = project.path / "out/results.json"
+    file.write_text(file.read_text().replace("row 3 is wrong", "row 3 is \\udce9"))
+    folder.write(folder.read(project.path / "out"), project.path / "again")
+    assert "row 3 is \\udce9" in (project.path / "again/index.html").read_text(encoding="utf-8")
 
 
 def test_internal_error(project: pytest.Pytester) -> None:
@@ -398,7 +423,7 @@ def test_page_that_cannot_be_made_costs_neither_results_nor_exit_code(
     result = run(project, "-k", "one")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["tilecheck report: out/index.html was not written: ZeroDivisionError('a plot')"]
+        ["tilecheck report: out/index.html was not written: ZeroDivisionError: a plot"]
     )
     assert json.loads((project.path / "out" / "results.json").read_text())["schema"] == 1
 
