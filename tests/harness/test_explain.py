@@ -14,7 +14,7 @@ from kernels.flash_attention import Schedule
 from tilecheck import environment
 from tilecheck.arches import ARCHES, arch
 from tilecheck.cli import explain, main
-from tilecheck.codegen import CodegenError, NoToolchain, artifacts
+from tilecheck.codegen import CodegenError, NoToolchain, artifacts, find_toolchain
 from tilecheck.explain import layout_of
 from tilecheck.explain.layout import Layout
 from tilecheck.latency.chips import CHIPS
@@ -289,6 +289,21 @@ def test_what_is_next_to_nothing_is_told_as_such(
     assert re.search(r"1 wave of up to \d+ blocks, the last one under 1% full", text)
     assert re.search(r"roofline [\d.e-]+ ns at least", text)
     assert " 0 ns" not in text and " us " not in text
+
+
+@pytest.mark.codegen
+def test_a_kernel_without_tensor_cores_is_not_held_to_their_rate(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        find_toolchain()
+    except NoToolchain as error:
+        pytest.skip(str(error))
+    text = explained(capfd, monkeypatch, "vector-add", "--case", "2e24-bf16")
+    assert "no instruction of the tensor cores" in text
+    assert re.search(r"0\.167 operations a byte, none by tensor cores, whose ridge is \d+\n", text)
+    assert re.search(r"roofline +[\d.]+ us at least for the bytes at 4\.8 TB/s\n", text)
+    assert "bound by" not in text and "FLOP/s" not in text
 
 
 @pytest.mark.usefixtures("no_compiler")

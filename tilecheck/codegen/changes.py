@@ -175,17 +175,18 @@ def _costs(old: Facts, new: Facts) -> Iterator[Change]:
                 severity: Severity = "regression" if now > before else "improvement"
                 yield Change(f"{called} {before} -> {now}", severity, rank)
     if old.registers != new.registers:
-        fewer = _blocks(new) - _blocks(old)
-        severity = "regression" if fewer < 0 else "improvement" if fewer > 0 else "neutral"
+        more = _resident(new) - _resident(old)
+        severity = "regression" if more < 0 else "improvement" if more > 0 else "neutral"
         yield Change(f"registers {old.registers} -> {new.registers}", severity, _ROOM_RANK)
 
 
-def _blocks(facts: Facts) -> int:
-    """How many blocks a multiprocessor has registers for, up to as many as have room for their threads.
+def _resident(facts: Facts) -> int:
+    """How many threads, in whole blocks, a multiprocessor has registers for, up to those it has room for.
 
     All architectures have 65536 registers and, at most, 2048 threads (see `tilecheck.arches`).
     """
-    return min(65536 // max(facts.registers_of_block, 1), 2048 // max(facts.threads, 1))
+    blocks = min(65536 // max(facts.registers_of_block, 1), 2048 // max(facts.threads, 1))
+    return blocks * facts.threads
 
 
 def _instructions(old: Facts, new: Facts) -> Iterator[Change]:

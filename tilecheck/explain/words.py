@@ -93,10 +93,15 @@ def _block(layout: Layout, sources: Sources) -> Rows:
             f"{facts.registers} of a thread at the launch, {facts.registers_of_block} of a block; "
             f"{spilled if facts.spill_stores or facts.spill_loads else 'none spilled'}",
         )
-        from tilecheck.codegen.table import TENSOR_CORES
-
-        counts = [f"{name} {count}" for name in TENSOR_CORES if (count := facts.value(name))]
+        counts = [f"{name} {count}" for name, count in _tensor_cores(facts).items()]
         yield "tensor", ", ".join(counts) or "no instruction of the tensor cores"
+
+
+def _tensor_cores(facts: "Facts") -> dict[str, int]:
+    """The instructions of tensor cores that there are, and how many."""
+    from tilecheck.codegen.table import TENSOR_CORES
+
+    return {name: count for name in TENSOR_CORES if (count := facts.value(name))}
 
 
 def _first(name: str, rows: Sequence[object]) -> list[str]:
@@ -208,6 +213,13 @@ def _roofline(program: "Program", cost: Cost, sources: Sources) -> Rows:
         yield "intensity", f"{_rounded(intensity)} operations a byte; {error}"
         return
     ridge = top.flops / top.bytes
+    if sources.facts is not None and not _tensor_cores(sources.facts):
+        # What other units do in a clock depends on the operation; no rate here is theirs.
+        told = f"none by tensor cores, whose ridge is {_rounded(ridge)}"
+        yield "intensity", f"{_rounded(intensity)} operations a byte, {told}"
+        moved = _seconds(cost.bytes / top.bytes)
+        yield "roofline", f"{moved} at least for the bytes at {top.bytes / 1e12:.3g} TB/s"
+        return
     bound = "operations" if intensity > ridge else "device memory"
     yield (
         "intensity",

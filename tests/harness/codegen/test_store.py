@@ -275,6 +275,25 @@ class TestChanges:
         back = changes.changes(new, old)
         assert sorted(opposite[c.severity] for c in back) == sorted(c.severity for c in found)
 
+    @pytest.mark.parametrize(
+        ("threads", "registers", "severity"),
+        [
+            ((128, 256), (56, 32), "improvement"),  # 9 blocks, 1152 threads; 8, 2048
+            ((128, 256), (26, 18), "neutral"),  # 2048 both times
+            ((128, 128), (56, 72), "regression"),  # 9 blocks; 7
+            ((128, 512), (80, 112), "regression"),  # 6 blocks, 768 threads; 1, 512
+        ],
+    )
+    def test_registers_are_judged_by_the_threads_that_they_leave_room_for(
+        self, threads: tuple[int, int], registers: tuple[int, int], severity: str
+    ) -> None:
+        old, new = (
+            dataclasses.replace(AMPERE, threads=t, registers=r)
+            for t, r in zip(threads, registers, strict=True)
+        )
+        judged = {c.words: c.severity for c in changes.changes(old, new)}
+        assert judged[f"registers {registers[0]} -> {registers[1]}"] == severity
+
     def test_bulk_copies_need_no_groups(self) -> None:
         found = changes.changes(PIPELINED, changed(AMPERE, {"LDGSTS.128": 0, "UTMALDG": 4, "SYNCS": 9}))
         assert {c.words for c in found if c.severity != "neutral"} == {"UTMALDG 0 -> 4"}
