@@ -315,6 +315,21 @@ def _message(program: Program, outcome: Outcome, repeat: str) -> str:
     for name, verdict in outcome.verdicts.items():
         if not verdict.ok:
             lines += verdict.lines(name)
+    if program.case.draw not in program.spec.draws and (whole := _integers(program)):
+        lines.append(
+            f"{', '.join(whole)}: drawn from -8 to 8, or 0 to 16 unsigned; `draws` of the spec gives others, "
+            "as indices that are in range"
+        )
     if repeat:
         lines.append(f"repeat: {repeat}")
     return "\n".join(lines)
+
+
+def _integers(program: Program) -> list[str]:
+    """The inputs that hold integers."""
+    kinds = {p.name: torch_dtype(p.dtype) for p in program.parameters if p.role in ("input", "inout")}
+    return [
+        name
+        for name, kind in kinds.items()
+        if not (kind.is_floating_point or kind.is_complex or kind is torch.bool)
+    ]

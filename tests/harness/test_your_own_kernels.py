@@ -106,6 +106,18 @@ def test_the_page_does_what_it_says(repository: Path, capfd: pytest.CaptureFixtu
     assert "__global__" in last
 
 
+def test_indices_out_of_range_are_told_of(repository: Path) -> None:
+    assert main(["init"]) == 0
+    (gather,) = (text for language, text in BLOCKS if language == "python" and "gather_rows" in text)
+    put(repository, "python", gather.replace(', draw="rows"', ""))
+    (repository / "specs/__init__.py").write_text(
+        template("specs.py.txt").replace("()", '("gather_rows",)', 1)
+    )
+    code, shown = run_pytest(repository, "pytest -m correctness -k often tests/test_correctness.py")
+    assert code == 1
+    assert "I: drawn from -8 to 8, or 0 to 16 unsigned; `draws` of the spec gives others" in shown
+
+
 # Init
 
 
