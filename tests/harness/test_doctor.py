@@ -267,6 +267,16 @@ def test_without_tilelang_nothing_is_tried(well: dict[str, Any]) -> None:
     assert all("TileLang: not installed" in reason for reason in lacking.values())
 
 
+def test_where_torch_is_broken_it_comes_first(well: dict[str, Any]) -> None:
+    fault = "ImportError: libcudart.so.13: cannot open"
+    well["faults"] = {"torch": fault, "tilelang": fault}
+    examination, lacking = examined()
+    (torch,) = (line for line in examination.lines if line.name == "torch")
+    (tilelang,) = (line for line in examination.lines if line.name == "TileLang")
+    assert fault in torch.found and tilelang.mend == "mend torch first"
+    assert lacking["simulator"] == lacking["codegen"] == f"torch: {torch.found}"
+
+
 def test_a_gpu_that_cannot_be_compiled_for(well: dict[str, Any]) -> None:
     well["machine"] = replace(WITH, compiler=False)
     _, lacking = examined()

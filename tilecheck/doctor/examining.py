@@ -34,9 +34,13 @@ class Examination:
     def abilities(self) -> list[Ability]:
         """What can be run here, after `run`."""
         return [
-            Ability("simulator", "pytest -m correctness", self._lacking("simulator", "TileLang", "torch")),
-            Ability("codegen", "pytest -m codegen", self._lacking("compiler", "nvcc")),
-            Ability("GPU", "pytest -m correctness --require-gpu", self._lacking("launch", "GPU", "driver")),
+            Ability("simulator", "pytest -m correctness", self._lacking("simulator", "torch", "TileLang")),
+            Ability("codegen", "pytest -m codegen", self._lacking("compiler", "nvcc", "torch", "TileLang")),
+            Ability(
+                "GPU",
+                "pytest -m correctness --require-gpu",
+                self._lacking("launch", "GPU", "driver", "torch", "TileLang"),
+            ),
         ]
 
     def _lacking(self, trial: str, *before: str) -> str:
@@ -49,7 +53,7 @@ class Examination:
             for line in unwell:
                 if line.name.split()[0] == name:
                     return f"{line.name}: {line.found}"
-        return "; ".join(f"{line.name}: {line.found}" for line in unwell) or "not tried"
+        return "not tried"
 
     def _steps(self) -> Iterator[Line]:
         yield software.python_line(sys.version_info[:3])
@@ -61,7 +65,8 @@ class Examination:
             faults[name] = software.import_fault(name) if there else "not installed"
         machine = environment.machine() if faults["torch"] is None else environment.driver_alone()
         yield software.torch_line(environment.version("torch"), faults["torch"], machine)
-        yield software.tilelang_line(environment.version("tilelang"), faults["tilelang"])
+        of_torch = faults["torch"] is not None and faults["torch"] == faults["tilelang"]
+        yield software.tilelang_line(environment.version("tilelang"), faults["tilelang"], of_torch)
 
         yield hardware.driver_line(machine)
         if line := software.cuda_line(machine):

@@ -102,7 +102,8 @@ def torch_line(installed: str | None, fault: str | None, machine: Machine) -> Li
         mend = "make install, or the command of torch's installation page for this machine's CUDA"
         return Line("torch", "bad", "not installed", mend)
     if fault:
-        mend = "install it anew, the build that fits this driver (see CUDA)"
+        fitting = "" if machine.driver is None else f", a build for CUDA {machine.driver_cuda} or older"
+        mend = f"install it anew{fitting}: pip install --force-reinstall torch"
         return Line("torch", "bad", f"{installed} cannot be imported: {fault}", mend)
     if machine.torch_cuda is None:
         found = f"{installed}, a build without CUDA"
@@ -129,15 +130,19 @@ def cuda_line(machine: Machine) -> Line | None:
     return Line("CUDA", "bad", found, mend)
 
 
-def tilelang_line(installed: str | None, fault: str | None) -> Line:
+def tilelang_line(installed: str | None, fault: str | None, of_torch: bool = False) -> Line:
     """TileLang: there, importable, and of a version that is supported.
 
-    installed: its version.  fault: why it cannot be imported.
+    installed: its version.  fault: why it cannot be imported.  of_torch: for which torch cannot be, either.
     """
     if installed is None:
         return Line("TileLang", "bad", "not installed", f"pip install tilelang=={TESTED_TILELANG}")
     if fault:
         found = f"{installed} cannot be imported: {fault}"
+        if of_torch:
+            return Line(
+                "TileLang", "bad", f"{installed} cannot be imported without torch", "mend torch first"
+            )
         mend = f"pip install --force-reinstall tilelang=={TESTED_TILELANG}, or its nightly build: {NIGHTLY}"
         return Line("TileLang", "bad", found, mend)
     try:
