@@ -338,8 +338,7 @@ def _told(
 def _upgraded(found: upgrade.Upgrade) -> Upgraded | None:
     if not found.version:
         return None
-    parts = {part.name: part.state for part in found.parts}
-    return Upgraded(found.pinned, found.version, upgrade_verdict(found), parts)
+    return Upgraded(found.pinned, found.version, upgrade_verdict(found), found.states)
 
 
 def _draw(history: Path, out: Path, project: str) -> list[str]:

@@ -34,6 +34,8 @@ class Upgrade:
     """What the newest version gave.  version: "" where there was none.  words: which it is, or why none.
     parts: how each part ended.  codegen: the answer of diff-codegen.
     rows: what `tilecheck ab` said of each row: "row", "verdict", "old", "new" (seconds), "ratio", "reason".
+    planned: names of the parts that were to run; none before it is installed.  reason: why it was not.
+    simulated: there was no GPU.
     """
 
     version: str = ""
@@ -42,6 +44,14 @@ class Upgrade:
     parts: tuple[Ended, ...] = ()
     codegen: str = ""
     rows: tuple[dict[str, Any], ...] = field(default=())
+    planned: tuple[str, ...] = ()
+    reason: str = ""
+    simulated: bool = False
+
+    @property
+    def states(self) -> dict[str, str]:
+        """By part; "missing": it was planned, and did not end."""
+        return dict.fromkeys(self.planned, "missing") | {part.name: part.state for part in self.parts}
 
     def of(self, verdict: str) -> list[dict[str, Any]]:
         return [row for row in self.rows if row.get("verdict") == verdict]
@@ -53,7 +63,8 @@ def read(folder: Path) -> Upgrade | None:
         content = json.loads((folder / RESULT).read_text(encoding="utf-8"))
         parts = tuple(Ended(**{**part, "codes": tuple(part["codes"])}) for part in content.pop("parts"))
         rows = tuple(dict(row) for row in content.pop("rows"))
-        return Upgrade(parts=parts, rows=rows, **content)
+        planned = tuple(content.pop("planned", ()))
+        return Upgrade(parts=parts, rows=rows, planned=planned, **content)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -76,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
     begun, folder, pinned = time.monotonic(), arguments.folder, version("tilelang") or "unknown"
     found = newest(arguments.wanted, arguments.index, pinned)
     _note(found.words)
-    result = Upgrade(found.version, pinned, found.words)
+    result = Upgrade(found.version, pinned, found.words, simulated=arguments.simulate)
     _write(folder, result)
     if not found.version:
         return 0 if "nothing to compare" in found.words else 3
@@ -84,7 +95,7 @@ def main(arguments: argparse.Namespace) -> int:
         environment = environment_with(found.version, _note, found.index)
     except NoEnvironment as error:
         _note(str(error))
-        _write(folder, dataclasses.replace(result, words=f"{found.words}: {error}"))
+        _write(folder, dataclasses.replace(result, reason=str(error)))
         return 3
     choice = Choice(
         python=sys.executable,
@@ -94,7 +105,10 @@ def main(arguments: argparse.Namespace) -> int:
         simulate=arguments.simulate,
         arguments=tuple(shlex.split(arguments.arguments)),
     )
-    for stage in stages(choice, str(environment.python), found, pinned, arguments.arch, folder):
+    planned = stages(choice, str(environment.python), found, pinned, arguments.arch, folder)
+    result = dataclasses.replace(result, planned=tuple(stage.name for stage in planned))
+    _write(folder, result)
+    for stage in planned:
         left = arguments.seconds - (time.monotonic() - begun) - 30  # to be through before the stage is ended
         limit = max(1.0, left * SHARES[stage.name])
         python = stage.steps[0].command[0]

@@ -97,8 +97,9 @@ def upgrade_lines(upgrade: Upgrade) -> list[str]:
     found = [upgrade.words]
     if not upgrade.version:
         return found
-    for part in upgrade.parts:
-        found.append(f"{part.name}: {part.state}{f': {part.words}' if part.words else ''}")
+    words = {part.name: part.words for part in upgrade.parts}
+    for name, state in upgrade.states.items():
+        found.append(f"{name}: {state}{f': {words[name]}' if words.get(name) else ''}")
     if upgrade.codegen:
         found.append(f"code: {upgrade.codegen}")
     if upgrade.rows:
@@ -136,8 +137,12 @@ def beside(pinned: Junit | None, newest: Junit | None) -> list[str]:
 
 
 def upgrade_verdict(upgrade: Upgrade) -> str:
-    """The answer, in one line."""
-    states = {part.name: part.state for part in upgrade.parts}
+    """The answer, in one line. A part that is missing is not answered; without any, nothing was installed."""
+    step = f"{upgrade.pinned} -> {upgrade.version}"
+    states = upgrade.states
+    if not states:
+        why = f": {upgrade.reason}" if upgrade.reason else ""
+        return f"{step}: no verdict: it could not be installed{why}"
     broken = states.get("correctness") == "failed" or any(row.get("wrong") for row in upgrade.rows)
     slower = len(upgrade.of("slower"))
     bad = [
@@ -145,10 +150,9 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
         *([f"slows {slower} of {len(upgrade.rows)} rows"] if slower else []),
         *(["makes code worse"] if states.get("codegen") == "failed" else []),
     ]
-    step = f"{upgrade.pinned} -> {upgrade.version}"
     open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
     unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
-    unsaid += "" if "latency" in states else "; without a GPU, so times were not compared"
+    unsaid += "; without a GPU, so times were not compared" if upgrade.simulated else ""
     fine = "no verdict" if open_ else "nothing speaks against it"
     return f"{step}: {' and '.join(bad) or fine}{unsaid}"
 

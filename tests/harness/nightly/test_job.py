@@ -449,6 +449,17 @@ def test_newest_tilelang_is_told_and_turns_nothing_red_unless_asked(stage: Stage
     assert stage.night(newest={"code": 1}, upgrade=UPGRADE, choice={"newest_gates": True})[0] == 17
 
 
+def test_newest_tilelang_that_cannot_be_installed_has_no_verdict(stage: Stage) -> None:
+    reason = "pip failed (exit code 1): No matching distribution found for tilelang==99.9"
+    wanted = {"version": "99.9", "words": "TileLang 99.9, as asked for", "parts": [], "rows": []}
+    given = {**UPGRADE, **wanted, "codegen": "", "reason": reason, "simulated": True}
+    stage.night(newest={"code": 3}, upgrade=given, choice={"simulate": True})
+    verdict = f"0.1.15 -> 99.9: no verdict: it could not be installed: {reason}"
+    assert verdict in (line.strip() for line in stage.said)
+    (night,) = History(stage.folder / "history", "simulator").read().nights
+    assert night.upgrade is not None and night.upgrade.verdict == verdict
+
+
 def test_tests_under_both_are_set_side_by_side(stage: Stage) -> None:
     both, one = {"softmax-one": "softmax is wrong"}, {"softmax-one": "softmax is wrong", "other": "boom"}
     code, _ = stage.night(

@@ -124,7 +124,11 @@ def test_without_a_gpu_nothing_is_timed(monkeypatch: pytest.MonkeyPatch, folder:
             "nothing to compare",
         ),
         (Newest("", "", "fell back: pip finds no release"), 3, "fell back: pip finds no release"),
-        (Newest("0.9", "", "TileLang 0.9"), 3, "TileLang 0.9: pip failed (exit code 1): no such version"),
+        (
+            Newest("0.9", "", "TileLang 0.9"),
+            3,
+            "0.1.15 -> 0.9: no verdict: it could not be installed: pip failed (exit code 1): no such version",
+        ),
     ],
 )
 def test_no_version_to_compare_with_is_said(
@@ -132,7 +136,32 @@ def test_no_version_to_compare_with_is_said(
 ) -> None:
     ended, result = run(monkeypatch, folder, Played(), found=found)
     assert ended == code
-    assert words in upgrade_lines(result)[0]
+    assert words in "\n".join(upgrade_lines(result))
+
+
+def test_part_that_did_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    class Killed(Played):
+        def __call__(self, stage: Stage, *others: Any) -> Ended:
+            if stage.name == "codegen":
+                raise KeyboardInterrupt
+            return super().__call__(stage, *others)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, folder, Killed(), "--simulate")
+    result = upgrade.read(folder)
+    assert result is not None and result.states == {"correctness": "passed", "codegen": "missing"}
+    assert "codegen: missing" in upgrade_lines(result)
+    assert ": no verdict; not answered: codegen; without a GPU" in upgrade_verdict(result)
+
+
+def test_result_of_an_earlier_version_is_read(folder: Path) -> None:
+    part = {"name": "correctness", "state": "passed", "seconds": 9.0, "codes": [0]}
+    old = {"version": "0.1.16", "pinned": "0.1.15", "words": "", "codegen": "", "rows": []}
+    answers = (([part], "nothing speaks against it"), ([], "no verdict: it could not be installed"))
+    for parts, words in answers:
+        (folder / "newest.json").write_text(json.dumps({**old, "parts": parts}))
+        result = upgrade.read(folder)
+        assert result is not None and upgrade_verdict(result) == f"0.1.15 -> 0.1.16: {words}"
 
 
 def test_result_that_is_not_whole_is_none(folder: Path) -> None:
