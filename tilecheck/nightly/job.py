@@ -273,6 +273,7 @@ def _night(
         failures=tuple(failures),
         times=times,
         kernels=checked(report for report in reports if report),
+        arguments=choice.arguments,
     )
     return night, notes
 

@@ -84,6 +84,7 @@ class Night:
     kernels: how right each is, by name; empty where no stage left a report.
     facts: name of the file with what the kernels compiled to; "": none.
     newest: which the newest TileLang is, or why there is none, in words.  upgrade: what it gave.
+    arguments: more of them for pytest, as `-k softmax`; with any, not all tests need have run.
     """
 
     date: str
@@ -102,10 +103,15 @@ class Night:
     facts: str = ""
     newest: str = ""
     upgrade: Upgraded | None = None
+    arguments: tuple[str, ...] = ()
 
-    def answered(self, stage: str) -> bool:
-        """Whether a stage got through, so that what it did not report is right."""
-        return self.stages.get(stage) in ANSWERED
+    def answered(self, stage: str, row: str = "") -> bool:
+        """Whether a stage got through, so that what it did not report is right.
+
+        row: as `times` names it; with arguments for pytest, only a row that was timed is known to have run.
+        """
+        ran = not self.arguments or (stage == "latency" and row in self.times)
+        return ran and self.stages.get(stage) in ANSWERED
 
     def as_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **to_plain(self)}

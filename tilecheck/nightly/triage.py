@@ -1,7 +1,8 @@
 """Each failure once: which kernel, which case, since when, what changed since it was right, how to repeat it.
 
 "Since it was right" is the last night on which the stage got through and did not report the row: nights on
-which that stage hung or was refused say nothing of it.
+which that stage hung or was refused say nothing of it, nor do those whose arguments for pytest may have left
+it out.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -126,7 +127,7 @@ def _finding(
     elif code is not None and code != "":
         changed.append(f"its code changed: {code}")
     if good is None:
-        changed.insert(0, "no night is on record on which it was right")
+        changed.insert(0, "no night is on record on which it is known to have been right")
     return Finding(
         kind=kind,
         name=f"{first.kernel}, {first.case}" if first.kernel else first.test,
@@ -159,7 +160,7 @@ def _streak(
         )
         if failed:
             streak.insert(0, night)
-        elif all(night.answered(stage) for stage in stages):
+        elif all(night.answered(stage, row_of(group[0])) for stage in stages):
             return streak, night
     return streak, None
 

@@ -53,6 +53,7 @@ def test_all_that_a_night_may_hold_comes_back(history: History) -> None:
         seconds={"latency": 81.5},
         kernels={"softmax": checked, "matmul": Checked()},
         upgrade=Upgraded("0.1.15", "0.1.16", "nothing speaks against it", {"latency": "passed"}),
+        arguments=("-k", "softmax and one"),
     )
     history.append(whole)
     assert history.read().nights == (whole,)
@@ -62,7 +63,7 @@ def test_all_that_a_night_may_hold_comes_back(history: History) -> None:
 def test_lines_of_earlier_versions_are_read(history: History) -> None:
     history.append(night(1))
     content = json.loads(lines_of(history).read_text())
-    for name in ("seconds", "kernels", "upgrade"):
+    for name in ("seconds", "kernels", "upgrade", "arguments"):
         del content[name]
     for name in ("kernel", "old", "band"):
         del content["times"]["softmax-one"][name]

@@ -14,6 +14,7 @@ import pytest
 from tests.harness.report.examples import whole_report
 from tests.harness.report.test_pages import page_of
 from tilecheck.cli import main
+from tilecheck.git import git
 from tilecheck.latency.baselines import read_run
 from tilecheck.nightly import job
 from tilecheck.nightly.history import History
@@ -107,6 +108,12 @@ class Stage:
         self.python.chmod(0o755)
         self.nights = 0
         self.said: list[str] = []
+
+    def commit(self) -> None:
+        """Makes the project a repository with a commit."""
+        git(self.root, "init", "--quiet")
+        identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        git(self.root, *identity, "commit", "--quiet", "--allow-empty", "-m", "one")
 
     def project(self) -> Any:
         case = SimpleNamespace(id="one")
@@ -282,6 +289,16 @@ def test_wrong_kernel(stage: Stage) -> None:
     assert "only the seed changed, 6 -> 7" in finding["changed"][0]
     assert any(line == "softmax, one: wrong: softmax is wrong" for line in stage.said)
     assert stage.said[-1].startswith("RED: correctness failed")
+
+
+def test_night_of_other_kernels_is_not_the_last_good_one(stage: Stage) -> None:
+    stage.commit()
+    stage.night(seed=5)
+    stage.night(seed=6, choice={"arguments": ("-k", "matmul")})
+    failing = {"code": 1, "tests": {"softmax-one": "softmax is wrong"}}
+    _, night = stage.night(correctness=failing)
+    (finding,) = night["findings"]
+    assert "only the seed changed, 5 -> 7" in finding["changed"][0]
 
 
 def times(median: float, verdict: str) -> str:

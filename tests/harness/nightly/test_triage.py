@@ -87,6 +87,21 @@ def test_nights_that_did_not_answer_are_passed_over(state: str) -> None:
     assert one.changed[0].startswith("right on 2026-11-01")
 
 
+def test_nights_that_may_have_left_the_row_out_are_passed_over() -> None:
+    narrow = night(3, arguments=("-k", "softmax"))
+    (one,) = found(night(4, wrong()), night(1), night(2, wrong(), arguments=("-k", "matmul")), narrow)
+    assert (one.since, one.nights) == ("2026-11-02", 2), "a failure that is reported was run"
+    assert one.changed[0].startswith("right on 2026-11-01")
+    (one,) = found(night(4, wrong()), narrow)
+    assert one.changed == ("no night is on record on which it is known to have been right",)
+
+
+def test_row_that_was_timed_has_run_whatever_the_arguments() -> None:
+    timed = night(3, times={ROW: Time(1e-4, "events", verdict="same")}, arguments=("-k", "matmul"))
+    (one,) = found(slow_night(4), night(1), timed)
+    assert one.changed[0].startswith("right on 2026-11-03")
+
+
 def test_only_the_seed_changed() -> None:
     (one,) = found(night(4, wrong()), night(3))
     assert one.changed == (
@@ -106,7 +121,7 @@ def test_versions_that_changed_and_the_command_that_finds_the_release() -> None:
 
 def test_no_good_night_is_said() -> None:
     (one,) = found(night(4, wrong()))
-    assert one.changed == ("no night is on record on which it was right",)
+    assert one.changed == ("no night is on record on which it is known to have been right",)
 
 
 @pytest.fixture
