@@ -3,7 +3,8 @@
 `nvidia-h200/nights.jsonl` has a line of JSON a night, with the number of its schema; `nvidia-h200/facts/`
 what the kernels compiled to, one file for each different content, as `tilecheck facts --json` prints it.
 Nothing is ever rewritten. A line that cannot be read, as one that was cut off when the disk was full, is told
-and passed over: the others are as good as before.
+and passed over: the others are as good as before. Nights are in the order of their lines: a date is what a
+clock said, and one that was wrong once must not be the last night for ever.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ _NIGHTS = "nights.jsonl"
 
 @dataclass(frozen=True)
 class Past:
-    """nights: the oldest first.  told: what could not be read, a line each."""
+    """nights: the oldest first.  told: what could not be read, and dates that go back, a line each."""
 
     nights: tuple[Night, ...]
     told: tuple[str, ...]
@@ -102,15 +103,24 @@ def _read(file: Path) -> Past:
         content = file.read_bytes()
     except FileNotFoundError:
         return Past((), ())
-    nights, told = [], []
+    nights: list[Night] = []
+    told = []
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
+        place = f"{shown(file)}, line {number}"
         try:
-            nights.append(from_json(json.loads(line)))
+            night = from_json(json.loads(line))
         except (ValueError, RecursionError) as error:
-            told.append(f"{shown(file)}, line {number}: {_what(line, error)}; it is passed over")
-    return Past(tuple(sorted(nights, key=lambda night: night.date)), tuple(told))
+            told.append(f"{place}: {_what(line, error)}; it is passed over")
+            continue
+        if nights and night.date < nights[-1].date:
+            told.append(
+                f"{place}: is dated {night.date}, before the night above it, {nights[-1].date}: a clock was "
+                "wrong; nights stay in the order of the lines"
+            )
+        nights.append(night)
+    return Past(tuple(nights), tuple(told))
 
 
 def _what(line: bytes, error: Exception) -> str:

@@ -24,7 +24,7 @@ FIRST = 10
 """Nights at the beginning that a kernel's later times are set against."""
 
 _TOLD = 20
-"""Lines on what could not be read that are shown."""
+"""Lines on what is not as it should be with the record that are shown."""
 
 _NARROW, _LOW, _HIGH = math.log(1.03), math.log(0.75), math.log(1.35)
 """Of a row's picture, about its stored time: the least half of it, so that noise looks as small as it is, and

@@ -55,7 +55,7 @@ def trend_page(pasts: Mapping[str, Past], project: str = "", beside: bool = Fals
 
 def _part(number: int, found: Trend) -> ModelPart:
     sections = {
-        "unread": ("Not read", found.told),
+        "record": ("To know", found.told),
         "stages": ("Stages", found.stages),
         "times": ("Times", found.rows),
         "correctness": ("Correctness", found.kernels),

@@ -34,16 +34,26 @@ def lines_of(history: History) -> Path:
     return history.folder / "nights.jsonl"
 
 
-def test_nights_come_back_the_oldest_first(history: History) -> None:
+def test_nights_come_back_in_the_order_of_their_lines(history: History) -> None:
     failure = Failure("correctness", "tests/test_correctness.py::test_output[x]", "softmax", "one", "wrong")
-    nights = [night(3), night(1, failures=(failure,), facts="abc", newest="0.1.16"), night(2)]
+    nights = [night(1), night(2, failures=(failure,), facts="abc", newest="0.1.16"), night(3)]
     for each in nights:
         history.append(each)
     past = history.read()
     assert past.told == ()
-    assert past.nights == (nights[1], nights[2], nights[0])
+    assert past.nights == tuple(nights)
     assert history.folder.name == "nvidia-h200"
     assert [json.loads(line)["schema"] for line in lines_of(history).read_text().splitlines()] == [1, 1, 1]
+
+
+def test_clock_that_was_wrong_once_does_not_make_the_last_night(history: History) -> None:
+    wrong = replace(night(2), date="2099-01-01T00:00:00+00:00")
+    for each in (night(1), wrong, night(3), night(4)):
+        history.append(each)
+    past = history.read()
+    assert [each.seed for each in past.nights] == [1, 2, 3, 4]
+    (told,) = past.told
+    assert "nights.jsonl, line 3: is dated 2026-11-03T02:17:00+00:00, before the night above it" in told
 
 
 def test_all_that_a_night_may_hold_comes_back(history: History) -> None:

@@ -323,6 +323,19 @@ class TestCommand:
         assert not (tmp_path / "out" / "trend.html").exists()
         assert "trend.html" not in (tmp_path / "out" / "index.html").read_text()
 
+    def test_clock_that_was_wrong_once(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        time = Time(1.0, "events", verdict="same")
+        wrong = simple(2, times={"softmax-one": time, "softmax-gone": time})
+        wrong = replace(wrong, date="2099-01-01T00:00:00+00:00")
+        last = simple(3, 13, times={"softmax-one": time})
+        kept = history(tmp_path / "history", [simple(1), wrong, last])
+        code, said = self.run(capsys, "--history", kept, "--out", tmp_path / "out")
+        assert code == 0 and said.endswith(": Red: correctness failed\n")
+        text = " ".join("".join(Tags((tmp_path / "out" / "trend.html").read_text()).text).split())
+        assert "3 nights, the last on 2026-01-03" in text
+        assert "line 3: is dated 2026-01-03T02:17:00+00:00, before the night above it, 2099-01-01" in text
+        assert "not since 2099-01-01" in text and "not since 2026-01-03" not in text
+
     def test_torn_line_and_other_schema(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         kept = history(tmp_path / "history", nights(3))
         file = kept / "example-gpu" / "nights.jsonl"
