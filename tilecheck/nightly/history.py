@@ -79,9 +79,10 @@ class History:
 def all_models(folder: Path) -> dict[str, Past]:
     """The nights of all GPU models in the folder, or in that of one model; who had the last night first.
 
+    Of two folders with nights of one model, as of a copy, that counts which nights are added to.
     What cannot be read is told in the model's place. Raises OSError where the folder itself cannot be read.
     """
-    found: dict[str, Past] = {}
+    files: dict[str, list[tuple[Path, Past]]] = {}
     for within in sorted([folder, *folder.iterdir()]):
         file = within / _NIGHTS
         if not file.is_file():
@@ -90,8 +91,19 @@ def all_models(folder: Path) -> dict[str, Past]:
             past = _read(file)
         except OSError as error:
             past = Past((), (f"{shown(file)} cannot be read: {error.strerror or error}",))
-        found[past.nights[-1].gpu if past.nights else within.name] = past
+        files.setdefault(past.nights[-1].gpu if past.nights else within.name, []).append((file, past))
+    found = {gpu: _of_one(gpu, each) for gpu, each in files.items()}
     return dict(sorted(found.items(), key=lambda item: _last(item[1]), reverse=True))
+
+
+def _of_one(gpu: str, files: Sequence[tuple[Path, Past]]) -> Past:
+    """The nights of a model, where several files have some."""
+    (kept, past), *others = sorted(files, key=lambda each: each[0].parent.name != model_folder(gpu))
+    told = [
+        f"{shown(file)} has nights of {gpu}, too; {shown(kept)} counts, so it is passed over: move it away"
+        for file, _ in others
+    ]
+    return Past(past.nights, (*past.told, *told))
 
 
 def _last(past: Past) -> str:

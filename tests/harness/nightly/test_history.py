@@ -1,6 +1,7 @@
 """The folder of all nights: what is appended comes back, and a broken line is told and costs no other."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,6 +170,19 @@ def test_all_models_of_a_folder(tmp_path: Path) -> None:
     assert list(all_models(tmp_path / "nvidia-h200")) == [H200], "that of one model will do"
     with pytest.raises(FileNotFoundError):
         all_models(tmp_path / "nothing")
+
+
+def test_copied_folder_does_not_replace_the_model(tmp_path: Path) -> None:
+    history = History(tmp_path, H200)
+    history.append(night(1))
+    for name in ("nvidia-h200.bak", "copy"):
+        shutil.copytree(history.folder, tmp_path / name)
+    history.append(night(2))
+    past = all_models(tmp_path)[H200]
+    assert [each.seed for each in past.nights] == [1, 2]
+    assert [told.partition(" has nights of NVIDIA H200, too; ")[0] for told in past.told] == [
+        str(tmp_path / name / "nights.jsonl") for name in ("copy", "nvidia-h200.bak")
+    ]
 
 
 def test_model_that_cannot_be_read_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
