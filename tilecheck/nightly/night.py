@@ -1,7 +1,8 @@
 """The record of a night: what one line of the history holds. Pure data."""
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,13 @@ lack have defaults.
 
 ANSWERED = ("passed", "failed")
 """States of a stage that got through."""
+
+_NO_TEXT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Characters that files, terminals or other programs do not take: control characters but tabs, and halves of
+surrogate pairs.
+"""
+
+_COMMIT = re.compile(r"([0-9a-f]{7,64})?")
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,8 @@ class Night:
         return ran and self.stages.get(stage) in ANSWERED
 
     def as_json(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **to_plain(self)}
+        """What a line holds; characters that none may hold are spelt, as `to_plain` does it."""
+        return {"schema": SCHEMA, **_mapped(to_plain(self), _spelt)}
 
 
 def from_json(content: Any) -> Night:
@@ -126,6 +135,7 @@ def from_json(content: Any) -> Night:
         raise ValueError("is no object")
     if content.get("schema") != SCHEMA:
         raise ValueError(f"has schema {content.get('schema')!r}, and this tilecheck reads {SCHEMA}")
+    _mapped(content, _require_text)
     try:
         given = _known(Night, content)
         given["failures"] = [_known(Failure, each) for each in given.get("failures", ())]
@@ -136,10 +146,33 @@ def from_json(content: Any) -> Night:
         night = from_plain(Night, given, "the line")
     except (TypeError, AttributeError, WrongForm) as error:
         raise ValueError(f"is no night: {error}") from error
+    if not _COMMIT.fullmatch(night.commit):
+        raise ValueError(f"has commit {night.commit[:80]!r}, which is none: it has 7 to 64 digits of 0-9a-f")
     bad = [row for row, time in night.times.items() if not _all_positive(time)]
     if bad:
         raise ValueError(f"has no time of {bad[0]} that is a number > 0")
     return night
+
+
+def _spelt(text: str) -> str:
+    return _NO_TEXT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _require_text(text: str) -> str:
+    if found := _NO_TEXT.search(text):
+        raise ValueError(f"has the character {found[0]!a} in {text[:40]!a}, which no night has")
+    return text
+
+
+def _mapped(value: Any, of_text: Callable[[str], str]) -> Any:
+    """Plain values with all text in them, names included, through `of_text`."""
+    if isinstance(value, str):
+        return of_text(value)
+    if isinstance(value, list):
+        return [_mapped(each, of_text) for each in value]
+    if isinstance(value, dict):
+        return {of_text(name): _mapped(each, of_text) for name, each in value.items()}
+    return value
 
 
 def _known(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:

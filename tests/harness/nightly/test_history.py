@@ -71,6 +71,14 @@ def test_all_that_a_night_may_hold_comes_back(history: History) -> None:
     assert "Infinity" not in lines_of(history).read_text(), "which is no JSON"
 
 
+def test_night_with_characters_that_no_line_may_hold_is_read_again(history: History) -> None:
+    failure = Failure("correctness", "t[x]", words="a\tb \x1b[31mred \ud800")
+    history.append(night(1, failures=(failure,)))
+    past = history.read()
+    assert past.told == ()
+    assert past.nights[0].failures[0].words == "a\tb \\x1b[31mred \\ud800"
+
+
 def test_lines_of_earlier_versions_are_read(history: History) -> None:
     history.append(night(1))
     content = json.loads(lines_of(history).read_text())
@@ -133,6 +141,22 @@ def test_line_that_was_cut_off_is_told_and_swallows_no_other(history: History) -
             b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, '
             b'"kernels": {"k": {"passed": "x"}}}',
             'is no night: the line: kernels: k: passed is "x", no integer',
+        ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, "commit": "\\u0000"}',
+            r"line 1: has the character '\x00' in '\x00', which no night has",
+        ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, "newest": "a \\u001b[2J"}',
+            r"has the character '\x1b' in 'a \x1b[2J'",
+        ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, "stages": {"\\ud800": ""}}',
+            r"has the character '\ud800'",
+        ),
+        (
+            b'{"schema": 1, "date": "x", "gpu": "g", "seed": 1, "exit_code": 0, "commit": "--output=/tmp/x"}',
+            "has commit '--output=/tmp/x', which is none: it has 7 to 64 digits",
         ),
         (b"\xff\xfe", "line 1: no JSON"),
         (b"[" * 100000, "line 1: no JSON"),

@@ -518,6 +518,17 @@ def test_broken_history_is_told_and_costs_nothing_else(stage: Stage) -> None:
     assert any("line 1: no JSON" in note for note in night["notes"])
 
 
+@pytest.mark.parametrize("bad", [{"commit": "\0"}, {"toolchain": {"tilelang": "\ud800"}}])
+def test_characters_in_an_old_line_cost_no_later_night(stage: Stage, bad: dict[str, Any]) -> None:
+    stage.night()
+    path = stage.folder / "history" / "nvidia-h200" / "nights.jsonl"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **bad}) + "\n")
+    failing = {"code": 1, "tests": {"softmax-one": "softmax is wrong"}}
+    code, night = stage.night(correctness=failing)
+    assert code == 13 and (stage.out / "summary.md").exists()
+    assert any("line 1: has the character" in note for note in night["notes"])
+
+
 def test_simulated_night_leaves_out_what_means_nothing_without_a_gpu(stage: Stage) -> None:
     code, night = stage.night(choice={"simulate": True})
     assert code == 0
