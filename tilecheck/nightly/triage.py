@@ -5,6 +5,7 @@ which that stage hung or was refused say nothing of it, nor do those whose argum
 it out.
 """
 
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -190,7 +191,8 @@ def _log(root: Path, good: str, bad: str) -> list[str]:
     if not good or not bad:
         return []
     try:
-        lines = git(root, "log", "--oneline", "--no-decorate", f"{good}..{bad}").splitlines()
+        between = ("--end-of-options", f"{good}..{bad}")
+        lines = git(root, "log", "--oneline", "--no-decorate", *between).splitlines()
     except GitError:
         return []
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
@@ -239,14 +241,14 @@ def _bisect(failure: Failure, kind: Kind, good: Night, tonight: Night) -> str:
     by = {"wrong": "correctness", "slower": "latency", "code": "facts"}.get(kind)
     if by is None or not failure.kernel or (refs[0] == refs[1] and tilelang[0] == tilelang[1]):
         return ""
-    command = f"tilecheck bisect {failure.kernel} --case {failure.case} --by {by}"
+    words = ["tilecheck", "bisect", failure.kernel, "--case", failure.case, "--by", by]
     if all(refs) and refs[0] != refs[1]:
-        command += f" --good {_short(refs[0])} --bad {_short(refs[1])}"
+        words += ["--good", _short(refs[0]), "--bad", _short(refs[1])]
     if all(tilelang) and tilelang[0] != tilelang[1]:
-        command += f" --tilelang {tilelang[0]}..{tilelang[1]}"
+        words += ["--tilelang", f"{tilelang[0]}..{tilelang[1]}"]
     if kind == "wrong":
-        command += f" --seed {tonight.seed}"
-    return command
+        words += ["--seed", str(tonight.seed)]
+    return shlex.join(words)
 
 
 def _tests(count: int) -> str:

@@ -154,6 +154,23 @@ def test_commits_between_are_named(repository: Path) -> None:
     assert f"--good {old[:10]} --bad {new[:10]}" in one.bisect
 
 
+def test_words_of_a_line_are_options_neither_of_git_nor_of_a_shell(repository: Path, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    old = night(3, commit=f"--output={written}", toolchain={**TOOLCHAIN, "tilelang": "0.1;id"})
+    (one,) = found(night(4, wrong(), commit=commit(repository, "HEAD")), old, root=repository)
+    assert not list(tmp_path.glob("written*"))
+    assert "--tilelang '0.1;id..0.1.15'" in one.bisect
+    case = replace(wrong(), case="$(id)")
+    (one,) = found(night(4, case), old)
+    assert "--case '$(id)'" in one.bisect
+
+
+def test_commit_that_git_does_not_take_is_no_crash(repository: Path) -> None:
+    new = commit(repository, "HEAD")
+    (one,) = found(night(4, wrong(), commit=new), night(3, commit="\0"), root=repository)
+    assert len(one.changed) == 2
+
+
 def test_slower_with_the_same_code_is_the_machine_or_the_driver() -> None:
     newer = {**TOOLCHAIN, "driver": "590.2"}
     (one,) = found(slow_night(4, toolchain=newer), night(3))
