@@ -171,6 +171,10 @@ def _changed(good: Night, tonight: Night, root: Path) -> list[str]:
     if good.commit != tonight.commit:
         lines.append(f"commit {_short(good.commit)} -> {_short(tonight.commit)}")
         lines += [f"  {line}" for line in _log(root, good.commit, tonight.commit)]
+    elif not good.commit:
+        lines.append("commit unknown, then and now")
+    if good.dirty:
+        lines.append("and the working tree had changes then that are in no commit")
     if tonight.dirty:
         lines.append("and the working tree has changes that are in no commit")
     if versions := toolchain_changes(good.toolchain, tonight.toolchain):
@@ -228,7 +232,7 @@ def _blame(code: str | None, good: Night | None, tonight: Night) -> str:
         driver = old if old == new else f"{old} -> {new}"
         return f"same code (SASS), slower: the machine or the driver ({driver})"
     compiler = any(good.toolchain.get(name) != tonight.toolchain.get(name) for name in _COMPILERS)
-    ours = good.commit != tonight.commit or tonight.dirty
+    ours = good.commit != tonight.commit or not good.commit or good.dirty or tonight.dirty
     who = {(True, True): "the compiler or us", (True, False): "the compiler", (False, True): "us"}
     return (
         f"other code (SASS): {who.get((compiler, ours), 'and neither commit nor compiler changed')}: {code}"

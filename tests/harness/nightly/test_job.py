@@ -279,6 +279,7 @@ def test_history_that_cannot_be_written_is_told(stage: Stage) -> None:
 
 def test_wrong_kernel(stage: Stage) -> None:
     failing = {"code": 1, "tests": {"softmax-one": "softmax is wrong"}}
+    stage.commit()
     stage.night(seed=6)
     code, night = stage.night(correctness=failing, schedules=failing)
     assert code == 13  # stage 3, failed

@@ -110,6 +110,25 @@ def test_only_the_seed_changed() -> None:
     assert one.bisect == ""
 
 
+@pytest.mark.parametrize(
+    ("good", "tonight", "line"),
+    [
+        ({"dirty": True}, {}, "and the working tree had changes then that are in no commit"),
+        ({}, {"dirty": True}, "and the working tree has changes that are in no commit"),
+        ({"commit": ""}, {"commit": ""}, "commit unknown, then and now"),
+        ({"commit": ""}, {}, f"commit unknown -> {'a' * 10}"),
+        ({}, {"commit": ""}, f"commit {'a' * 10} -> unknown"),
+    ],
+)
+def test_sources_that_no_commit_tells_may_have_changed(
+    good: dict[str, object], tonight: dict[str, object], line: str
+) -> None:
+    (one,) = found(night(4, wrong(), **tonight), night(3, **good))
+    assert one.changed == ("right on 2026-11-03; changed since then:", f"  {line}")
+    (slow,) = found(slow_night(4, facts="new", **tonight), night(3, **good))
+    assert slow.changed[-1].startswith("other code (SASS): us: ")
+
+
 def test_versions_that_changed_and_the_command_that_finds_the_release() -> None:
     newer = {**TOOLCHAIN, "tilelang": "0.1.16", "driver": "590.2"}
     (one,) = found(night(4, wrong(), toolchain=newer), night(3))
