@@ -38,7 +38,7 @@ class Finding:
     """One kernel and case that fails, or one test that is about none.
 
     name: `kernel, case`, or the test.  tests: by stage, how many fail.
-    since: the first night of those on end on which it failed.  first_seed: the seed of that night.
+    since: the first night of those on end on which it failed so.  first_seed: the seed of that night.
     nights: how many on end.  changed: what differs from the last good night, a line each.
     bisect: a command that finds the commit or the release; "" where there is nothing to find.
     """
@@ -119,7 +119,7 @@ def _finding(
 ) -> Finding:
     first = min(group, key=lambda failure: len(failure.test))
     kind = _kind(first, tonight)
-    streak, good = _streak(group, tonight, before)
+    streak, good = _streak(group, kind, tonight, before)
     tests = {stage: len(list(part)) for stage, part in groupby(group, key=lambda failure: failure.stage)}
     changed = [] if good is None else [*_changed(good, tonight, root)]
     code = _code(first, good, tonight, facts)
@@ -146,21 +146,24 @@ def _finding(
 
 
 def _streak(
-    group: Sequence[Failure], tonight: Night, before: Sequence[Night]
+    group: Sequence[Failure], kind: Kind, tonight: Night, before: Sequence[Night]
 ) -> tuple[list[Night], Night | None]:
-    """The nights on end on which it failed, tonight the last; and the last one on which it did not."""
+    """The nights on end on which it failed so, tonight the last; and the last on which it did not fail."""
     stages = {failure.stage for failure in group}
     row = (group[0].kernel, group[0].case)
     tests = {failure.test for failure in group}
-    streak = [tonight]
+    streak, on_end = [tonight], True
     for night in reversed(before):
-        failed = any(
-            failure.stage in stages
-            and ((failure.kernel, failure.case) == row if row[0] else failure.test in tests)
+        kinds = {
+            _kind(failure, night)
             for failure in night.failures
-        )
-        if failed:
-            streak.insert(0, night)
+            if failure.stage in stages
+            and ((failure.kernel, failure.case) == row if row[0] else failure.test in tests)
+        }
+        if kinds:
+            on_end = on_end and kind in kinds
+            if on_end:
+                streak.insert(0, night)
         elif all(night.answered(stage, row_of(group[0])) for stage in stages):
             return streak, night
     return streak, None

@@ -79,6 +79,16 @@ def test_first_bad_seed_is_that_of_the_first_night_on_end() -> None:
     assert one.changed[0].startswith("right on 2026-11-02")
 
 
+def test_night_on_which_it_failed_otherwise_ends_those_on_end() -> None:
+    before = [night(1), slow_night(2), slow_night(3, "faster"), slow_night(4, "inconclusive")]
+    (one,) = found(slow_night(5), *before)
+    assert (one.since, one.nights) == ("2026-11-05", 1)
+    assert "new tonight" in one.lines()[1]
+    assert one.changed[0].startswith("right on 2026-11-01"), "on the others it failed"
+    (one,) = found(slow_night(6), *before, slow_night(5))
+    assert (one.since, one.nights) == ("2026-11-05", 2)
+
+
 @pytest.mark.parametrize("state", ["hung", "refused", "broken"])
 def test_nights_that_did_not_answer_are_passed_over(state: str) -> None:
     silent = night(3, stages={**STAGES, "correctness": state})
