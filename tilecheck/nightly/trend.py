@@ -217,7 +217,7 @@ def _headline(nights: Sequence[Night], drifting: int) -> tuple[State, str]:
     last = nights[-1].exit_code
     on_end = 0
     for night in reversed(nights):
-        if (night.exit_code == 0) != (last == 0):
+        if _state_of(night.exit_code) != _state_of(last):
             break
         on_end += 1
     words = "Green" if last == 0 else "Interrupted" if last == INTERRUPTED else "Red"

@@ -58,6 +58,9 @@ def simple(day: int, exit_code: int = 0, **given: Any) -> Night:
         ([0, 13], "failed", "Red: correctness failed"),
         ([0, 10, 33], "failed", "Red for 2 nights: correctness hung"),
         ([0, 130], "incomplete", "Interrupted"),
+        ([13, 13, 130], "incomplete", "Interrupted"),
+        ([130, 130], "incomplete", "Interrupted for 2 nights"),
+        ([130, 130, 13], "failed", "Red: correctness failed"),
     ],
 )
 def test_whole_history_in_one_line(codes: list[int], state: str, words: str) -> None:
