@@ -7,6 +7,7 @@ and passed over: the others are as good as before. Nights are in the order of th
 clock said, and one that was wrong once must not be the last night for ever.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -26,10 +27,13 @@ _NIGHTS = "nights.jsonl"
 
 @dataclass(frozen=True)
 class Past:
-    """nights: the oldest first.  told: what could not be read, and dates that go back, a line each."""
+    """nights: in the order of their lines.  told: what could not be read, and dates that go back, a line
+    each.  unread: how many lines could not be read.
+    """
 
     nights: tuple[Night, ...]
     told: tuple[str, ...]
+    unread: int = 0
 
 
 class History:
@@ -103,7 +107,7 @@ def _of_one(gpu: str, files: Sequence[tuple[Path, Past]]) -> Past:
         f"{shown(file)} has nights of {gpu}, too; {shown(kept)} counts, so it is passed over: move it away"
         for file, _ in others
     ]
-    return Past(past.nights, (*past.told, *told))
+    return dataclasses.replace(past, told=(*past.told, *told))
 
 
 def _last(past: Past) -> str:
@@ -116,7 +120,7 @@ def _read(file: Path) -> Past:
     except FileNotFoundError:
         return Past((), ())
     nights: list[Night] = []
-    told = []
+    told, unread = [], 0
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -125,6 +129,7 @@ def _read(file: Path) -> Past:
             night = from_json(json.loads(line))
         except (ValueError, RecursionError) as error:
             told.append(f"{place}: {_what(line, error)}; it is passed over")
+            unread += 1
             continue
         if nights and night.date < nights[-1].date:
             told.append(
@@ -132,7 +137,7 @@ def _read(file: Path) -> Past:
                 "wrong; nights stay in the order of the lines"
             )
         nights.append(night)
-    return Past(tuple(nights), tuple(told))
+    return Past(tuple(nights), tuple(told), unread)
 
 
 def _what(line: bytes, error: Exception) -> str:

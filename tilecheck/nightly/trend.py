@@ -191,7 +191,7 @@ def trend(gpu: str, past: Past) -> Trend:
     kept = past.nights[-MOST:]
     rows, timed = _rows(kept)
     drifting = sum(row.drift is not None for row in rows)
-    state, words = _headline(kept, drifting)
+    state, words = _headline(kept, drifting) if kept else _without_nights(past.unread)
     told = past.told[:_TOLD]
     if len(past.told) > _TOLD:
         told = (*told, f"and {len(past.told) - _TOLD} lines more")
@@ -211,9 +211,15 @@ def trend(gpu: str, past: Past) -> Trend:
     )
 
 
-def _headline(nights: Sequence[Night], drifting: int) -> tuple[State, str]:
-    if not nights:
+def _without_nights(unread: int) -> tuple[State, str]:
+    if not unread:
         return "not run", "No night on record"
+    if unread == 1:
+        return "incomplete", "The only line on record cannot be read"
+    return "incomplete", f"None of {unread} lines on record can be read"
+
+
+def _headline(nights: Sequence[Night], drifting: int) -> tuple[State, str]:
     last = nights[-1].exit_code
     on_end = 0
     for night in reversed(nights):

@@ -357,6 +357,21 @@ class TestCommand:
         assert code == 0 and said.endswith("No night on record\n")
 
     @pytest.mark.parametrize(
+        ("lines", "words"),
+        [(1, "The only line on record cannot be read"), (3, "None of 3 lines on record can be read")],
+    )
+    def test_only_lines_of_a_later_schema(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, words: str
+    ) -> None:
+        kept = history(tmp_path / "history", nights(lines))
+        file = kept / "example-gpu" / "nights.jsonl"
+        file.write_text(file.read_text().replace('"schema": 1', '"schema": 2'))
+        code, said = self.run(capsys, "--history", kept, "--out", tmp_path / "out")
+        assert code == 0 and said.endswith(f": {words}\n")
+        text = " ".join(Tags((tmp_path / "out" / "trend.html").read_text()).text)
+        assert f"line {lines}: has schema 2" in text
+
+    @pytest.mark.parametrize(
         ("arguments", "words"),
         [
             ((), "of what? DIR of a report, or --history DIR of all nights"),
