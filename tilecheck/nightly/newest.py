@@ -28,11 +28,29 @@ class Newest:
     words: str
 
 
+class NoVersion(ValueError):
+    """What is wanted is no version; the text is one line."""
+
+
+def require_wanted(wanted: str) -> None:
+    """Raises NoVersion unless it is "auto", "off", or a version."""
+    if wanted in ("auto", "off"):
+        return
+    try:
+        Version(wanted)
+    except InvalidVersion:
+        raise NoVersion(f"{wanted!r} is no version of TileLang; give auto, off, or one as 0.1.14") from None
+
+
 def newest(wanted: str, index: str, pinned: str, pip: Pip | None = None) -> Newest:
     """The version to compare with the pinned one.
 
-    wanted: "auto", or a version, which is taken as it is.  index: the page of nightly builds; "": none.
+    wanted: "auto", "off", or a version, which is taken as it is.  index: the page of nightly builds; "":
+    none.  Raises NoVersion.
     """
+    require_wanted(wanted)
+    if wanted == "off":
+        return Newest("", "", "not asked for: there is nothing to compare")
     if wanted != "auto":
         return Newest(wanted, index, f"TileLang {wanted}, as asked for")
     pip = pip or run_pip

@@ -18,7 +18,7 @@ from typing import Any
 
 from tilecheck.environment import version
 from tilecheck.files import replace
-from tilecheck.nightly.newest import Newest, newest
+from tilecheck.nightly.newest import Newest, NoVersion, newest
 from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
 from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
@@ -85,7 +85,11 @@ def stages(choice: Choice, python: str, found: Newest, pinned: str, arch: str, f
 
 def main(arguments: argparse.Namespace) -> int:
     begun, folder, pinned = time.monotonic(), arguments.folder, version("tilelang") or "unknown"
-    found = newest(arguments.wanted, arguments.index, pinned)
+    try:
+        found = newest(arguments.wanted, arguments.index, pinned)
+    except NoVersion as error:
+        sys.stderr.write(f"error: --wanted: {error}\n")
+        return 2
     _note(found.words)
     result = Upgrade(found.version, pinned, found.words, simulated=arguments.simulate)
     _write(folder, result)

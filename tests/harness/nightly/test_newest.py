@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tilecheck.nightly.newest import Newest, newest
+from tilecheck.nightly.newest import Newest, NoVersion, newest
 
 INDEX = "https://example.org/nightly"
 
@@ -73,6 +73,16 @@ def test_version_that_is_asked_for_needs_no_pip() -> None:
     pip = FakePip()
     assert newest("0.1.14", "", "0.1.15", pip).version == "0.1.14"
     assert pip.asked == []
+
+
+@pytest.mark.parametrize("wanted", ["", "newest", "0.1.x", "--pre"])
+def test_what_is_no_version_is_refused(wanted: str) -> None:
+    with pytest.raises(NoVersion, match="is no version of TileLang; give auto, off, or one"):
+        newest(wanted, "", "0.1.15", FakePip())
+
+
+def test_nothing_is_compared_where_it_is_off() -> None:
+    assert newest("off", "", "0.1.15", FakePip()).version == ""
 
 
 def test_answer_of_pip_that_makes_no_sense_is_none() -> None:

@@ -139,6 +139,14 @@ def test_no_version_to_compare_with_is_said(
     assert words in "\n".join(upgrade_lines(result))
 
 
+def test_what_is_no_version_is_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = upgrade._parser().parse_args([str(folder.parent), str(folder), "--wanted="])
+    assert upgrade.main(given) == 2
+    said = capsys.readouterr().err
+    assert said == "error: --wanted: '' is no version of TileLang; give auto, off, or one as 0.1.14\n"
+    assert upgrade.read(folder) is None
+
+
 def test_part_that_did_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     class Killed(Played):
         def __call__(self, stage: Stage, *others: Any) -> Ended:
