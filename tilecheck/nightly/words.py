@@ -23,7 +23,7 @@ class Told:
 
     beside: lines on the correctness tests under the newest TileLang, beside those under the pinned one.
     drifting: lines on rows that slowly become slower.  nights: before this one.
-    notes: lines on what could not be read or written.
+    notes: lines on what could not be read or written, and on dates of nights that go back.
     """
 
     night: Night
