@@ -5,7 +5,7 @@ Nothing that is there is ever written over.
 
 import ast
 import dataclasses
-import importlib.metadata
+import importlib.util
 import json
 import keyword
 import re
@@ -149,10 +149,15 @@ def _require_own(root: Path, package: str) -> None:
         raise CannotWrite("'tests' is the folder of the test modules; take another name, like kernel_specs")
     if package in sys.stdlib_module_names:
         raise CannotWrite(f"{package!r} is a module of Python's own; take another name, like kernel_specs")
-    found = next((d for d in importlib.metadata.packages_distributions().get(package, ())), None)
-    if found is not None and not (root / package).exists() and not (root / f"{package}.py").exists():
+    try:
+        found = importlib.util.find_spec(package)
+    except ValueError:  # a module that is imported already, and does not say from where
+        return
+    places = [found.origin, *(found.submodule_search_locations or ())] if found else []
+    files = [Path(place).resolve() for place in places if place]
+    if files and not any(file.is_relative_to(root.resolve()) for file in files):
         raise CannotWrite(
-            f"{package!r} is a module of {found}, which is installed; take one like kernel_specs"
+            f"{package!r} is a module that is installed, {files[0]}; take one like kernel_specs"
         )
 
 
