@@ -37,7 +37,7 @@ from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
 from tilecheck.processes import termination_interrupts
 from tilecheck.project import Project
-from tilecheck.report.folder import missing_extra
+from tilecheck.report.folder import PAGE, missing_extra
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
@@ -193,13 +193,13 @@ def _not_run(
 
 def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str]) -> Ended:
     ended = run_stage(stage, choice.out / "logs", root, variables)
-    if (
-        ended.state == "passed"
-        and stage.name in TESTED
-        and not (choice.folder(stage.name) / "junit.xml").exists()
-    ):
-        # Green without a word of what was tested is not green.
+    if ended.state != "passed":
+        return ended
+    # Green without a word of what was found is not green.
+    if stage.name in TESTED and not (choice.folder(stage.name) / "junit.xml").exists():
         return dataclasses.replace(ended, state="broken", words="pytest left no junit.xml")
+    if stage.name == "report" and not (choice.folder("report") / PAGE).exists():
+        return dataclasses.replace(ended, state="broken", words=f"tilecheck report left no {PAGE}")
     return ended
 
 

@@ -128,12 +128,12 @@ def run_stage(
 
 
 def _judge(step: Step, code: int, log: Path, start: int) -> tuple[State, str]:
-    if code == 0 or code in step.fine:
-        return "passed", ""
     text = _tail(log, start)
-    last = last_words(text)
     if code == 1 and "pytest" not in step.command and _CRASHED.search(text):
         return "broken", f"crashed: {text.strip().splitlines()[-1][:LAST_WORDS]}"
+    if code == 0 or code in step.fine:
+        return "passed", ""
+    last = last_words(text)
     if code == 1 or code in step.answers:
         return "failed", last
     if code < 0:

@@ -64,8 +64,9 @@ elif words[1] == "tilecheck":
     if name == "report":
         out = words[words.index("--out") + 1]
         write(os.path.join(out, "summary.md"), "## all kernels\n")
-        if "page" in scenario.get(name, {}):
-            write(os.path.join(out, "index.html"), scenario[name]["page"])
+        if not scenario.get(name, {}).get("silent"):
+            page = scenario.get(name, {}).get("page", '<meta name="generator" content="tilecheck">')
+            write(os.path.join(out, "index.html"), page)
 else:
     junit = option("--junit-xml")
     name = os.path.basename(os.path.dirname(junit))
@@ -412,6 +413,15 @@ def test_report_says_that_tests_failed_and_is_written_all_the_same(stage: Stage)
         *("latency", "correctness", "schedules", "sanitizer", "codegen"),
         stage.out.name,
     ]
+
+
+def test_report_that_crashes_or_leaves_no_page_is_not_green(stage: Stage) -> None:
+    crash = "Traceback (most recent call last):\nMemoryError: no room"
+    code, _ = stage.night(report={"code": 1, "say": crash})
+    assert code == 28 and "report broken: crashed: MemoryError: no room" in stage.said[-1]
+    for found in (0, 1):
+        code, _ = stage.night(report={"code": found, "silent": True})
+        assert code == 28 and "tilecheck report left no index.html" in stage.said[-1]
 
 
 def test_report_of_the_stages_that_ran(stage: Stage) -> None:

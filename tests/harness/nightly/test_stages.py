@@ -89,6 +89,11 @@ def test_further_codes_may_be_answers(tmp_path: Path) -> None:
     assert ran(tmp_path, python("raise SystemExit(3)", answers=(3,))).state == "failed"
 
 
+def test_crash_is_none_of_the_codes_that_are_fine(tmp_path: Path) -> None:
+    assert ran(tmp_path, python("raise SystemExit(1)", fine=(1,))).state == "passed"
+    assert ran(tmp_path, python("raise ValueError('boom')", fine=(1,))).words == "crashed: ValueError: boom"
+
+
 def gone(pid: int) -> bool:
     for _ in range(200):
         try:
