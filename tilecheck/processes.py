@@ -88,19 +88,40 @@ def running(pid: int) -> bool:
 
 @contextmanager
 def termination_interrupts() -> Iterator[None]:
-    """SIGTERM, which a cancelled CI job and `timeout` send, ends what is going on as Ctrl-C does: what is
-    known is written, and processes that were started are ended.
+    """SIGTERM, which a cancelled CI job and `timeout` send, and SIGHUP, which the end of a terminal does, end
+    what is going on as Ctrl-C does: what is known is written, and processes that were started are ended.
+
+    SIGHUP that is ignored, as `nohup` starts its command, stays so.
     """
 
     def interrupt(_signum: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not in the main thread
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    with _handled(interrupt, [signal.SIGTERM, *hangup]):
         yield
-        return
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Neither Ctrl-C nor a termination ends what is written in here.
+
+    By a handler, as a signal that is ignored would be so by all that is started in here, too.
+    """
+    with _handled(lambda _signum, _frame: None, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+        yield
+
+
+@contextmanager
+def _handled(
+    handler: Callable[[int, FrameType | None], None], signums: Sequence[signal.Signals]
+) -> Iterator[None]:
+    before = {}
     try:
+        with suppress(ValueError):  # not in the main thread
+            for signum in signums:
+                before[signum] = signal.signal(signum, handler)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for signum, old in before.items():
+            signal.signal(signum, old)

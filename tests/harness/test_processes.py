@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from tilecheck.processes import running, side_by_side, termination_interrupts
+from tilecheck.processes import running, side_by_side, termination_interrupts, uninterrupted
 
 
 def square(n: int) -> int:
@@ -65,11 +65,32 @@ def test_what_is_tried_ends_with_whoever_asked_and_so_does_what_it_started(how: 
         asks.communicate()
 
 
-def test_a_termination_is_an_interrupt_until_the_end_of_the_block() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+TERMINATIONS = [signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("how", TERMINATIONS)
+def test_a_termination_is_an_interrupt_until_the_end_of_the_block(how: signal.Signals) -> None:
+    before = signal.getsignal(how)
     with pytest.raises(KeyboardInterrupt), termination_interrupts():
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) == before
+        signal.raise_signal(how)
+    assert signal.getsignal(how) == before
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
+    try:
+        with termination_interrupts():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, *TERMINATIONS])
+def test_what_is_uninterrupted_goes_on_to_its_end(how: signal.Signals) -> None:
+    before = signal.getsignal(how)
+    with termination_interrupts(), uninterrupted():
+        signal.raise_signal(how)
+    assert signal.getsignal(how) == before
 
 
 def test_in_a_thread_it_is_left_as_it_is() -> None:
