@@ -24,6 +24,9 @@ from tilecheck.nightly.night import Night, from_json
 
 _NIGHTS = "nights.jsonl"
 
+PATIENCE = 30.0
+"""Seconds to wait for whoever else adds a night."""
+
 
 @dataclass(frozen=True)
 class Past:
@@ -51,7 +54,7 @@ class History:
         """Adds a line; raises OSError where it cannot be written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps(night.as_json(), sort_keys=True).encode() + b"\n"
-        with FileLock(f"{self._file}.lock"), self._file.open("ab+") as file:
+        with FileLock(f"{self._file}.lock", timeout=PATIENCE), self._file.open("ab+") as file:
             # A line that was cut off must not swallow this one.
             if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
                 line = b"\n" + line

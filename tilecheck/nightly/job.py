@@ -35,7 +35,7 @@ from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
-from tilecheck.processes import termination_interrupts
+from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.project import Project
 from tilecheck.report.folder import PAGE, missing_extra
 from tilecheck.versions import cache_folder, variables_of
@@ -76,19 +76,20 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     ended: list[Ended] = []
     interrupted = False
     guarded = _Guarded(SIMULATED if choice.simulate else choice.gpu, "", {})
-    with ExitStack() as locks, termination_interrupts():
+    with ExitStack() as held, termination_interrupts():
         try:
-            ended, guarded = _guard(choice, project.root, say, locks)
+            ended, guarded = _guard(choice, project.root, say, held)
             _run_stages(choice, project, guarded, ended, say)
+            held.enter_context(uninterrupted())  # a whole night is known by now, and has to be written
         except KeyboardInterrupt:
+            held.enter_context(uninterrupted())
             interrupted = True
             say("interrupted")
-        finally:
-            for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
-                shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
-    code = INTERRUPTED if interrupted else exit_code(ended)
-    night, notes = _night(choice, project, guarded, begun, ended, code)
-    told = _told(choice, project, history, night, ended, notes)
+        for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
+            shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
+        code = INTERRUPTED if interrupted else exit_code(ended)
+        night, notes = _night(choice, project, guarded, begun, ended, code)
+        told = _told(choice, project, history, night, ended, notes)
     for line in ("", *lines(told)):
         say(line)
     return code
@@ -101,7 +102,7 @@ def _say_ended(each: Ended, say: Say) -> None:
 # The stages
 
 
-def _guard(choice: Choice, root: Path, say: Say, locks: ExitStack) -> tuple[list[Ended], _Guarded]:
+def _guard(choice: Choice, root: Path, say: Say, held: ExitStack) -> tuple[list[Ended], _Guarded]:
     if choice.simulate:
         toolchain = _toolchain(choice.python, root)
         return [], _Guarded(SIMULATED, _SIMULATED_ARCH, toolchain)
@@ -116,9 +117,12 @@ def _guard(choice: Choice, root: Path, say: Say, locks: ExitStack) -> tuple[list
     if ended.state == "passed":
         try:
             for uuid in found.uuids:
-                locks.enter_context(_lock(uuid))
-        except Timeout:
+                held.enter_context(_lock(uuid))
+        except Timeout:  # is an OSError, too
             ended = dataclasses.replace(ended, state="failed", words="another night runs on this GPU")
+        except OSError as error:
+            words = f"this GPU cannot be locked: {error}; is XDG_CACHE_HOME a folder that can be written?"
+            ended = dataclasses.replace(ended, state="broken", words=words)
     _say_ended(ended, say)
     return [ended], found
 
@@ -302,7 +306,11 @@ def _told(
     ended: Sequence[Ended],
     notes: Sequence[str],
 ) -> Told:
-    """Reads the history, says what tonight means, writes it all down, and adds tonight to the history."""
+    """Reads the history, says what tonight means, writes it all down, and adds tonight to the history.
+
+    What cannot be had again is written first: the page of all nights, which takes long where there are many,
+    can be made of the history at any time.
+    """
     history, notes = History(folder, night.gpu), list(notes)
     try:
         past = history.read()
@@ -326,13 +334,15 @@ def _told(
         nights=len(past.nights),
         notes=notes,
     )
+    _write(choice, told)
     try:
         history.append(night)
     except OSError as error:
         notes.append(f"the history was not written: {error}")
+    replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
     if "report" in choice.stages:
         notes += _draw(folder, choice.folder("report"), project.root.name)
-    _write(choice, told, nights)
+    _write(choice, told)  # with the notes on what came last
     return told
 
 
@@ -369,7 +379,7 @@ def _with_facts(choice: Choice, history: History, night: Night, notes: list[str]
         return night
 
 
-def _write(choice: Choice, told: Told, nights: Sequence[Night]) -> None:
+def _write(choice: Choice, told: Told) -> None:
     content: dict[str, Any] = {
         **told.night.as_json(),
         "ended": [dataclasses.asdict(each) for each in told.ended],
@@ -379,7 +389,6 @@ def _write(choice: Choice, told: Told, nights: Sequence[Night]) -> None:
         "notes": list(told.notes),
     }
     replace(choice.out / RESULT, json.dumps(content, indent=1) + "\n")
-    replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
     replace(choice.out / SUMMARY, markdown(told, _summary_of(choice.folder("report"))))
 
 

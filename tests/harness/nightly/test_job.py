@@ -1,6 +1,7 @@
 """Whole nights, played by a Python that is made: it does what a scenario says in place of each stage."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from tests.harness.report.examples import whole_report
 from tests.harness.report.test_pages import page_of
@@ -264,6 +266,8 @@ def test_night_that_is_killed_before_the_page_of_nights_leaves_no_link_to_it(
         with pytest.raises(SystemExit):
             stage.night(report={"page": first})
     report = stage.folder / "night-1" / "report"
+    assert json.loads((stage.folder / "night-1" / "night.json").read_text())["exit_code"] == 0
+    assert "GREEN" in (stage.folder / "night-1" / "summary.md").read_text()
     assert (report / "index.html").read_text() == first and "trend.html" not in first
     assert not (report / "trend.html").exists()
     assert stage.night()[0] == 0
@@ -276,6 +280,18 @@ def test_history_that_cannot_be_written_is_told(stage: Stage) -> None:
     assert code == 0
     assert any("the history was not written" in note for note in night["notes"])
     assert states(night)["report"] == "passed"
+
+
+def test_history_that_somebody_holds_is_waited_for_and_told(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilecheck.nightly.history.PATIENCE", 0.1)
+    stage.night()
+    with FileLock(stage.folder / "history" / "nvidia-h200" / "nights.jsonl.lock"):
+        code, night = stage.night()
+    assert code == 0
+    (note,) = night["notes"]
+    assert note.startswith("the history was not written: ") and "could not be acquired" in note
 
 
 def test_wrong_kernel(stage: Stage) -> None:
@@ -558,6 +574,13 @@ def test_second_night_on_one_gpu_is_refused(stage: Stage) -> None:
     assert stage.night()[0] == 0
 
 
+def test_gpu_that_cannot_be_locked_is_not_used(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    code, night = stage.night()
+    assert code == 20 and states(night)["latency"] == "refused"
+    assert "this GPU cannot be locked: " in stage.said[-1] and "XDG_CACHE_HOME" in stage.said[-1]
+
+
 def test_many_findings_are_cut_short_for_people_alone(stage: Stage) -> None:
     tests = {f"other-{number}": "boom" for number in range(50)}
     code, night = stage.night(correctness={"code": 1, "tests": tests})
@@ -606,6 +629,56 @@ sys.exit(job.run_night(choice, stage.project(), Path({str(stage.folder / "histor
     night = json.loads((out / "night.json").read_text())
     assert states(night) == {"guard": "passed", "doctor": "passed", "latency": "passed"}
     assert rest.splitlines()[-1] == "INTERRUPTED"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("where", ["shutil.rmtree", "triage", "write_trend"])
+def test_whole_night_is_written_whatever_comes_after_its_last_stage(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, how: signal.Signals, where: str
+) -> None:
+    monkeypatch.setattr(f"tilecheck.nightly.job.{where}", lambda *_, **__: signal.raise_signal(how) or [])
+    code, night = stage.night(choice={"simulate": True, "stages": ("doctor", "codegen", "report")})
+    assert code == 0 and night["exit_code"] == 0
+    assert stage.said[-1] == "GREEN"
+    assert len(History(stage.folder / "history", "simulator").read().nights) == 1
+
+
+PLAYED = """
+import sys
+from tilecheck.cli import entry
+from tilecheck.nightly import job
+
+def night(choice, project, history, say):
+    for line in ("one", "two", "three"):
+        say(line)
+    (choice.out / "written").touch()
+    return 13
+
+job.run_night = night
+entry()
+"""
+
+
+def test_night_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    root, out = Path(__file__).parents[3], tmp_path / "out"
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        command = [
+            sys.executable,
+            "-c",
+            PLAYED,
+            "nightly",
+            "--simulate",
+            "--root",
+            str(root),
+            "--out",
+            str(out),
+        ]
+        done = subprocess.run(command, stderr=writes, stdout=writes, env=variables_of(), check=False)
+    finally:
+        os.close(writes)
+    assert done.returncode == 13 and (out / "written").exists()
 
 
 @pytest.mark.parametrize(
