@@ -87,9 +87,17 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.nightly.job import SUMMARY, run_night
 
     history = (arguments.history or project.root / "nights" / "history").resolve()
-    code = run_night(choice, project, history, note)
+    code = run_night(choice, project, history, _say)
     show(f"{choice.out / SUMMARY}")
     return code
+
+
+def _say(text: str) -> None:
+    try:
+        note(text)
+    except OSError:
+        # Who no longer reads standard error must not cost the night its record, nor Python its exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _choice(arguments: argparse.Namespace, root: Path) -> Choice:
