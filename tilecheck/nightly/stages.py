@@ -28,11 +28,14 @@ GRACE = 20.0
 LAST_WORDS = 160
 """Characters of a line that says why a stage is broken."""
 
+NOTHING_SELECTED = 5
+"""pytest's exit code where no test was left to run."""
+
 _OF_PYTEST = {
     2: "interrupted, or wrong usage",
     3: "pytest failed inside",
     4: "pytest refused to run",
-    5: "no tests were selected",
+    NOTHING_SELECTED: "no tests were selected",
 }
 """Exit codes of pytest that are no answer."""
 

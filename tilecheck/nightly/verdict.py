@@ -18,13 +18,16 @@ WORST_FIRST = (
 
 INTERRUPTED = 130
 
+NOTHING = 2
+"""Nothing was run, and so nothing was wrong, which is no green night."""
+
 LEGEND = f"""\
 exit codes:
   0    every stage passed
   1x   stage x says no: a kernel is wrong, slower, or not what it was
   2x   stage x did not get through: wrong usage, a file that cannot be read, a crash
   3x   stage x took longer than it may
-  2    wrong usage or unusable input; one line on standard error says which
+  2    wrong usage or unusable input, and one line on standard error says which; or nothing was run
   130  interrupted; the stages before that are in the night's folder
 where x is {", ".join(f"{number} {name}" for name, number in NUMBERS.items())}
 and of several the worst is named, in this order: {", ".join(WORST_FIRST[:5])},
@@ -40,13 +43,19 @@ def worst(ended: Sequence[Ended]) -> Ended | None:
 
 def exit_code(ended: Sequence[Ended]) -> int:
     found = worst(ended)
-    return 0 if found is None else TENS[found.state] + NUMBERS[found.name]
+    if found is not None:
+        return TENS[found.state] + NUMBERS[found.name]
+    # Guard and report are about the others: alone they count only where nothing else was asked for.
+    counted = [each for each in ended if each.name not in ("guard", "report")] or ended
+    return NOTHING if all(each.state == "skipped" for each in counted) else 0
 
 
 def in_words(code: int) -> str:
     """What a night's exit code says: "green", or the stage and what became of it."""
     if code == 0:
         return "green"
+    if code == NOTHING:
+        return "nothing was run"
     if code == INTERRUPTED:
         return "interrupted"
     became = {number: state for state, number in TENS.items()}.get(code // 10 * 10)

@@ -11,7 +11,7 @@ from tilecheck.nightly.results import Junit
 from tilecheck.nightly.stages import Ended
 from tilecheck.nightly.triage import Finding
 from tilecheck.nightly.upgrade import Upgrade
-from tilecheck.nightly.verdict import worst
+from tilecheck.nightly.verdict import NOTHING, worst
 
 SHOWN = 30
 """Findings that are shown; night.json has them all."""
@@ -41,6 +41,8 @@ def verdict(told: Told) -> str:
     found = worst(told.ended)
     if told.night.exit_code == 130:
         return "INTERRUPTED"
+    if told.night.exit_code == NOTHING:
+        return "NOTHING WAS RUN"
     if found is None:
         return "GREEN"
     return f"RED: {found.name} {found.state}: {found.words} (exit code {told.night.exit_code})"

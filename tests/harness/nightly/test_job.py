@@ -36,6 +36,8 @@ folder = os.path.dirname(os.path.abspath(__file__))
 scenario = json.load(open(os.path.join(folder, "scenario.json")))
 with open(os.path.join(folder, "calls"), "a") as calls:
     calls.write(json.dumps([words, os.environ.get("TILELANG_CACHE_DIR")]) + "\n")
+if "PYTEST_ADDOPTS" in os.environ:
+    sys.exit(66)
 
 os.makedirs(os.environ["TILELANG_CACHE_DIR"], exist_ok=True)
 
@@ -79,6 +81,7 @@ else:
 
 def case(test, bad):
     inside = '<failure message="%s">repeat: pytest x</failure>' % bad if bad else ""
+    inside = "<skipped/>" if bad == "skip" else inside
     return '<testcase classname="tests.test_x" name="test_output[%s]">%s</testcase>' % (test, inside)
 
 play = scenario.get(name, {})
@@ -169,8 +172,11 @@ def test_green_night(stage: Stage) -> None:
     assert len(History(stage.folder / "history", H200).read().nights) == 1
 
 
-def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) -> None:
-    stage.night(choice={"arguments": ("-k", "softmax"), "newest": "0.1.16", "index": "https://example.org"})
+def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
+    stage.night(choice={"newest": "0.1.16", "index": "https://example.org"})
     commands = [words for words, _ in stage.calls() if "--help" not in words]
     assert {cache for _, cache in stage.calls()} == {str(stage.out / "kernel-cache")}
     assert not (stage.out / "kernel-cache").exists()  # made by the fake, and no later night's
@@ -191,7 +197,7 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(stage: Stage) ->
     latency = by_name["latency"]
     assert "--benchmark-compare" in latency and "--tilecheck-gate=strict" in latency and "-n" not in latency
     for name in ("latency", "correctness", "schedules", "sanitizer"):
-        assert {"--tilecheck-seed=7", "--tilecheck-require-gpu", "-k", "softmax"} <= set(by_name[name])
+        assert {"--tilecheck-seed=7", "--tilecheck-require-gpu"} <= set(by_name[name])
         assert f"--tilecheck-report={stage.out / name / 'report'}" in by_name[name]
     for name in ("correctness", "schedules", "sanitizer", "codegen"):
         assert by_name[name][by_name[name].index("-n") + 1] == "auto"
@@ -205,6 +211,8 @@ def test_exit_codes_say_what_they_are_made_of() -> None:
     for name in NUMBERS:
         for state in TENS:
             assert in_words(exit_code([Ended(name, state, 1.0)])) == f"{name} {state}"
+    assert exit_code([]) == exit_code([Ended("latency", "skipped", 0.0), Ended("report", "passed", 1.0)]) == 2
+    assert exit_code([Ended("guard", "passed", 1.0)]) == 0 and in_words(2) == "nothing was run"
     assert in_words(0) == "green" and in_words(130) == "interrupted"
     assert (
         in_words(99) == "exit code 99" and in_words(19) == "exit code 19" and in_words(-1) == "exit code -1"
@@ -419,6 +427,40 @@ def test_worst_is_named(stage: Stage) -> None:
 def test_green_run_without_results_is_not_green(stage: Stage) -> None:
     code, _ = stage.night(correctness={"silent": True})
     assert code == 23
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [({}, "no test ran"), ({"a": "skip", "b": "skip"}, "no test ran: 2 skipped")],
+)
+def test_stage_in_which_no_test_ran_is_not_green(stage: Stage, tests: dict[str, str], words: str) -> None:
+    code, _ = stage.night(correctness={"tests": tests})
+    assert code == 23 and stage.said[-1] == f"RED: correctness broken: {words} (exit code 23)"
+
+
+def test_keyword_may_select_none_of_a_stage_and_then_it_is_skipped(stage: Stage) -> None:
+    chosen = {"arguments": ("-k", "softmax")}
+    code, night = stage.night(sanitizer={"code": 5, "tests": {}}, choice=chosen)
+    assert code == 0 and states(night)["sanitizer"] == "skipped"
+    assert any(line.endswith(": -k selects none of it") for line in stage.said)
+    commands = [
+        words for words, _ in stage.calls() if words[:2] == ["-m", "pytest"] and "--help" not in words
+    ]
+    assert len(commands) == 5 and all(words[-2:] == ["-k", "softmax"] for words in commands)
+    assert not any("facts" in words for words, _ in stage.calls()), "they are of all rows"
+    assert stage.night(sanitizer={"code": 5, "tests": {}})[0] == 25
+
+
+def test_night_in_which_nothing_ran_is_not_green(stage: Stage) -> None:
+    none = {"code": 5, "tests": {}}
+    for chosen, play in (
+        ({"stages": ("latency", "sanitizer")}, {}),
+        ({"stages": ("codegen", "report"), "arguments": ("-k", "softmacs")}, {"codegen": none}),
+    ):
+        code, night = stage.night(choice={"simulate": True, **chosen}, **play)
+        assert code == night["exit_code"] == 2
+        assert stage.said[-1] == "NOTHING WAS RUN"
+        assert "NOTHING WAS RUN" in (stage.out / "summary.md").read_text()
 
 
 def test_report_says_that_tests_failed_and_is_written_all_the_same(stage: Stage) -> None:
