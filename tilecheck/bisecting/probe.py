@@ -9,13 +9,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from signal import SIGKILL
 from typing import Any, Literal
 
-from tilecheck.activity import descendants
+from tilecheck.watch import asked
 
 By = Literal["correctness", "facts"]
 
@@ -48,32 +46,16 @@ class Reply:
 
 def ask(question: Question, root: Path, python: Path, variables: Mapping[str, str], seconds: float) -> Reply:
     """The reply of the project in `root`.  python, variables: of the child.  seconds: it may take."""
-    child = subprocess.Popen(
-        [str(python), "-c", _CHILD],
-        cwd=root,
-        env=dict(variables),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    task = json.dumps({**asdict(question), "root": str(root)})
     try:
-        out, err = child.communicate(json.dumps({**asdict(question), "root": str(root)}), timeout=seconds)
+        done = asked([str(python), "-c", _CHILD], task, root, variables, seconds)
     except subprocess.TimeoutExpired:
         return Reply("hung", f"took longer than {seconds:g} s")
-    finally:
-        for pid, _ in descendants(child.pid):
-            with suppress(OSError):
-                os.kill(pid, SIGKILL)
-        with suppress(OSError):
-            os.killpg(child.pid, SIGKILL)
-        child.wait()
     try:
-        return Reply(**json.loads(out.splitlines()[-1]))
+        return Reply(**json.loads(done.stdout.splitlines()[-1]))
     except (ValueError, IndexError, TypeError):
-        said = [line.strip() for line in err.splitlines() if line.strip()] or ["it said nothing"]
-        return Reply("no build", f"its process ended with exit code {child.returncode}: {said[-1]}")
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        return Reply("no build", f"its process ended with exit code {done.returncode}: {said[-1]}")
 
 
 def main() -> None:

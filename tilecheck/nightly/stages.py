@@ -1,7 +1,8 @@
 """One stage of the night: commands one after the other, a time limit, and how it ended.
 
 A stage that hangs is interrupted first, so that pytest writes down what it has, and killed if that does not
-help: with its process group, and with what its processes started in sessions of their own.
+help: with its process group, and with what its processes started in sessions of their own. So it is where the
+night itself is killed.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from tilecheck.activity import descendants
+from tilecheck.watch import end_family, watched
 
 State = Literal["passed", "failed", "broken", "hung", "refused", "skipped"]
 """passed, failed: what it asks was answered, with yes or no.  broken: it was not, as by a usage error.
@@ -174,35 +176,38 @@ def _run(
     if step.out is not None:
         step.out.parent.mkdir(parents=True, exist_ok=True)
         made = step.out.open("wb")
-    try:
-        with _heeding_interrupts():
-            child = subprocess.Popen(
-                step.command,
-                cwd=root,
-                env=dict(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=made if made is not None else output,
-                stderr=output,
-                start_new_session=True,
-            )
-    except OSError as error:
-        os.write(output, f"error: {step.command[0]} does not run: {error.strerror}\n".encode())
-        return 127
-    finally:
-        if made is not None:
-            made.close()
-    family: list[tuple[int, str]] = []
-    try:
-        return child.wait(max(0.0, seconds))
-    except subprocess.TimeoutExpired:
-        family = descendants(child.pid)
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(grace)
-        return None
-    finally:
-        _end(child, family)
+    with watched() as tell:
+        try:
+            with _heeding_interrupts():
+                child = subprocess.Popen(
+                    step.command,
+                    cwd=root,
+                    env=dict(variables),
+                    stdin=subprocess.DEVNULL,
+                    stdout=made if made is not None else output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.write(output, f"error: {step.command[0]} does not run: {error.strerror}\n".encode())
+            return 127
+        finally:
+            if made is not None:
+                made.close()
+        family: list[int] = []
+        try:
+            tell(child.pid)
+            return child.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            family = [pid for pid, _ in descendants(child.pid)]  # while they can be told by their parents
+            with suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(grace)
+            return None
+        finally:
+            end_family(child.pid, family)
+            child.wait()
 
 
 @contextmanager
@@ -219,16 +224,6 @@ def _heeding_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _end(child: "subprocess.Popen[bytes]", family: Sequence[tuple[int, str]]) -> None:
-    """Ends what is left of a step.  family: what it had started when it was interrupted."""
-    for pid, _ in (*family, *descendants(child.pid)):
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    with suppress(OSError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
 
 
 def _short(command: Sequence[str]) -> str:
