@@ -35,6 +35,19 @@ def tilecheck(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Comp
 # Help and exit codes
 
 
+def test_what_ends_the_process_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(_: argparse.Namespace) -> int:
+        raise SystemExit(0)  # as a kernel's file may
+
+    monkeypatch.setattr("tilecheck.cli.source.run", ends)
+    assert main(["source", "matmul"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tilecheck: ended by SystemExit(0), as of a kernel's file: ")
+    assert main(["source"]) == 2 and main(["source", "--help"]) == 0
+
+
 def test_help_needs_no_compiler() -> None:
     heavy = ("torch", "tilelang", "numpy", "pytest")
     code = (

@@ -9,7 +9,7 @@ it runs: `tilecheck --help` wants neither torch nor TileLang.
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tilecheck.cli.failing import EXIT_CODES, BadInput
@@ -57,8 +57,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with termination_interrupts():
             return _run(arguments)
-    except SystemExit as end:  # argparse's, after --help and after a mistake
-        return end.code if isinstance(end.code, int) else 2
+    except SystemExit as end:
+        # No command ends so, and who asked must not take it for an answer.
+        note(f"tilecheck: ended by SystemExit({end.code!r}), as of a kernel's file: take exit() out of it")
+        return 2
     except BadInput as error:
         note(f"tilecheck: {error}")
         return 2
@@ -79,8 +81,8 @@ def entry() -> NoReturn:
 
 def _run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
-        _overview().parse_args(arguments or ["--help"])
-        return 2
+        parsed = _parsed(_overview().parse_args, arguments or ["--help"])
+        return parsed if isinstance(parsed, int) else 2
     command, *rest = arguments
     if command not in COMMANDS:
         raise BadInput(f"no command {command!r}{did_you_mean(command, COMMANDS)}; see tilecheck --help")
@@ -93,7 +95,18 @@ def _run(arguments: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     module.configure(parser)
-    return int(module.run(parser.parse_intermixed_args(rest)))
+    parsed = _parsed(parser.parse_intermixed_args, rest)
+    return parsed if isinstance(parsed, int) else int(module.run(parsed))
+
+
+def _parsed(
+    parse: Callable[[Sequence[str]], argparse.Namespace], arguments: Sequence[str]
+) -> argparse.Namespace | int:
+    """The exit code instead, after --help and after a mistake."""
+    try:
+        return parse(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 2
 
 
 def _overview() -> _Parser:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show
-from tilecheck.cli.selecting import add_root, project_of, specs_of
+from tilecheck.cli.selecting import add_root, project_of
 from tilecheck.near import did_you_mean
 from tilecheck.nightly.plan import LIMITS, ON_GPU, ONLY_ON_GPU, Choice
 from tilecheck.nightly.verdict import LEGEND
@@ -24,6 +24,9 @@ seconds that each stage may take, and --limit changes:
   {", ".join(f"{name} {seconds:g}" for name, seconds in LIMITS.items())}
 
 {LEGEND}"""
+
+LONGEST = 7 * 24 * 3600
+"""Seconds that a stage may be given at most."""
 
 INDEX = "TILELANG_NIGHTLY_INDEX"
 """Environment variable with the page of nightly builds, the same as `make` takes."""
@@ -82,12 +85,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     project = project_of(arguments)
     choice = _choice(arguments, project.root)
-    specs_of(project)  # a mistake there is one line, before anything runs
 
     from tilecheck.nightly.job import SUMMARY, run_night
+    from tilecheck.nightly.known import known
+
+    try:
+        named = known(project)  # a mistake there is one line, before anything runs
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    _claim(choice.out)
 
     history = (arguments.history or project.root / "nights" / "history").resolve()
-    code = run_night(choice, project, history, _say)
+    code = run_night(choice, project.root, named, history, _say)
     show(f"{choice.out / SUMMARY}")
     return code
 
@@ -107,6 +116,8 @@ def _choice(arguments: argparse.Namespace, root: Path) -> Choice:
         raise BadInput(
             f"which GPU has to be there? --gpu 'NVIDIA H200', say, or --simulate; {on_gpu[0]} wants to know"
         )
+    if arguments.newest not in ("auto", "off"):
+        _version(arguments.newest)
     if arguments.simulate and arguments.gpu:
         raise BadInput("--gpu and --simulate contradict each other")
     if on_gpu and not arguments.simulate and "guard" not in stages:
@@ -142,9 +153,20 @@ def _known(name: str) -> None:
 def _limit(text: str) -> tuple[str, float]:
     name, _, seconds = text.partition("=")
     _known(name)
-    if not seconds.isdecimal() or int(seconds) < 1:
-        raise BadInput(f"--limit {text}: {seconds!r} is no number of seconds")
+    # By its length first: Python refuses to read a number of thousands of digits.
+    if not seconds.isdecimal() or len(seconds) > len(str(LONGEST)) or not 1 <= int(seconds) <= LONGEST:
+        given = seconds if len(seconds) < 20 else f"{seconds[:20]}..."
+        raise BadInput(f"--limit {name}={given}: no number of seconds from 1 to {LONGEST}, a week")
     return name, float(seconds)
+
+
+def _version(text: str) -> None:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        Version(text)
+    except InvalidVersion:
+        raise BadInput(f"--newest {text}: neither auto, off, nor a version, as 0.1.15 is") from None
 
 
 def _folder(given: Path | None, root: Path) -> Path:
@@ -152,8 +174,17 @@ def _folder(given: Path | None, root: Path) -> Path:
     folder = (given or root / "nights" / date).resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--out {given or folder} is there and not empty; each night has a folder of its own")
+    if "$" in str(folder):
+        raise BadInput(f"--out {folder}: pytest takes what follows a $ for a variable; name another folder")
+    return folder
+
+
+def _claim(folder: Path) -> None:
+    """Makes the night's folder, for this night alone: of two that find it empty, one gets it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "logs").mkdir()
+    except FileExistsError:
+        raise BadInput(f"--out {folder} is another night's by now; each has a folder of its own") from None
     except OSError as error:
-        raise BadInput(f"--out {given or folder}: {error.strerror or error}") from error
-    return folder
+        raise BadInput(f"--out {folder}: {error.strerror or error}") from error

@@ -18,6 +18,7 @@ from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
+from tilecheck.nightly.known import Known
 from tilecheck.nightly.night import Failure, Night, Time, Upgraded
 from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, UNCONDITIONAL, Choice
 from tilecheck.nightly.results import (
@@ -36,7 +37,6 @@ from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
-from tilecheck.project import Project
 from tilecheck.report.folder import PAGE, missing_extra
 from tilecheck.versions import cache_folder, variables_of
 
@@ -63,8 +63,11 @@ class _Guarded:
     objections: tuple[str, ...] = ()
 
 
-def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
-    """Runs a night; its exit code.  history: the folder of all nights.  say: told of each stage as it ends.
+def run_night(choice: Choice, root: Path, known: Known, history: Path, say: Say) -> int:
+    """Runs a night; its exit code.
+
+    root: the project's folder.  known: what its specs name.  history: the folder of all nights.
+    say: told of each stage as it ends.
 
     All that is found lies in `choice.out` then: night.json, summary.md, trends.json, logs/, and a folder a
     stage; of them report/ has the page of all nights, this one included. That page is made when the night is
@@ -78,8 +81,8 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
     guarded = _Guarded(SIMULATED if choice.simulate else choice.gpu, "", {})
     with ExitStack() as held, termination_interrupts():
         try:
-            ended, guarded = _guard(choice, project.root, say, held)
-            _run_stages(choice, project, guarded, ended, say)
+            ended, guarded = _guard(choice, root, say, held)
+            _run_stages(choice, root, known, guarded, ended, say)
             held.enter_context(uninterrupted())  # a whole night is known by now, and has to be written
         except KeyboardInterrupt:
             held.enter_context(uninterrupted())
@@ -88,8 +91,8 @@ def run_night(choice: Choice, project: Project, history: Path, say: Say) -> int:
         for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
             shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
         code = INTERRUPTED if interrupted else exit_code(ended)
-        night, notes = _night(choice, project, guarded, begun, ended, code)
-        told = _told(choice, project, history, night, ended, notes)
+        night, notes = _night(choice, root, known, guarded, begun, ended, code)
+        told = _told(choice, root, known, history, night, ended, notes)
     for line in ("", *lines(told)):
         say(line)
     return code
@@ -149,22 +152,24 @@ def _lock(uuid: str) -> FileLock:
     return FileLock(folder / f"{uuid}.lock", timeout=0)
 
 
-def _run_stages(choice: Choice, project: Project, guarded: _Guarded, ended: list[Ended], say: Say) -> None:
+def _run_stages(
+    choice: Choice, root: Path, known: Known, guarded: _Guarded, ended: list[Ended], say: Say
+) -> None:
     """Runs all stages but the guard and adds each to `ended` as it ends: an interrupt loses none of them.
 
     ended: the guard, if it ran.
     """
     refused = any(each.state != "passed" for each in ended)
     variables = _variables(choice)
-    reports = _has_report(choice.python, project.root, variables)
+    reports = _has_report(choice.python, root, variables)
     arch = guarded.arch if guarded.arch in ARCHES else ""
-    for planned in plan.stages(choice, project, arch, reports, refused):
+    for planned in plan.stages(choice, root, known, arch, reports, refused):
         # What the report is made of is known only when the others have ended.
         stage = plan.report(choice) if planned.name == "report" else planned
         each = _not_run(stage, choice, refused, reports, ended)
         if each is None:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
-            each = _run(stage, choice, project.root, variables)
+            each = _run(stage, choice, root, variables)
         ended.append(each)
         _say_ended(each, say)
 
@@ -257,13 +262,19 @@ def _toolchain(python: str, root: Path) -> dict[str, str]:
 
 
 def _night(
-    choice: Choice, project: Project, guarded: _Guarded, begun: str, ended: Sequence[Ended], code: int
+    choice: Choice,
+    root: Path,
+    known: Known,
+    guarded: _Guarded,
+    begun: str,
+    ended: Sequence[Ended],
+    code: int,
 ) -> tuple[Night, list[str]]:
     states = {each.name: each.state for each in ended}
     notes: list[str] = []
     failures: list[Failure] = []
     for name in TESTED:
-        tested = _tested(choice, project, name)
+        tested = _tested(choice, root, known, name)
         if tested is not None:
             failures += tested.failures
         elif states.get(name) in ("failed", "broken", "hung"):
@@ -275,7 +286,7 @@ def _night(
             notes.append(why)
         times = with_bars(times, read_report(choice.folder("latency") / "report"))
     reports = [read_report(choice.folder(name) / "report") for name in RIGHT]
-    commit, dirty = commit_of(project.root)
+    commit, dirty = commit_of(root)
     night = Night(
         date=begun,
         gpu=guarded.gpu,
@@ -295,10 +306,9 @@ def _night(
     return night, notes
 
 
-def _tested(choice: Choice, project: Project, name: str) -> Junit | None:
+def _tested(choice: Choice, root: Path, known: Known, name: str) -> Junit | None:
     """What pytest left of a stage."""
-    rows = Rows({spec.test_id(c): (spec.name, c.id) for spec in project.specs() for c in spec.cases})
-    return read_junit(choice.folder(name) / "junit.xml", name, project.root, rows, choice.seed)
+    return read_junit(choice.folder(name) / "junit.xml", name, root, Rows(known.tests), choice.seed)
 
 
 def commit_of(root: Path) -> tuple[str, bool]:
@@ -313,7 +323,8 @@ def commit_of(root: Path) -> tuple[str, bool]:
 
 def _told(
     choice: Choice,
-    project: Project,
+    root: Path,
+    known: Known,
     folder: Path,
     night: Night,
     ended: Sequence[Ended],
@@ -335,14 +346,14 @@ def _told(
         night = dataclasses.replace(night, newest=found.words, upgrade=_upgraded(found))
     night = _with_facts(choice, history, night, notes)
     nights = [*past.nights, night]
-    findings = triage(night, past.nights, history.facts, project.root)
+    findings = triage(night, past.nights, history.facts, root)
     ratios = series(nights, "ratio")
     told = Told(
         night=night,
         ended=ended,
         findings=findings,
         upgrade=found,
-        beside=beside(_tested(choice, project, "correctness"), _tested(choice, project, "newest")),
+        beside=beside(_tested(choice, root, known, "correctness"), _tested(choice, root, known, "newest")),
         drifting=drift_lines(drifts(series(nights)), drifts(ratios), ratios),
         nights=len(past.nights),
         notes=notes,
@@ -354,7 +365,7 @@ def _told(
         notes.append(f"the history was not written: {error}")
     replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
     if "report" in choice.stages:
-        notes += _draw(folder, choice.folder("report"), project.root.name)
+        notes += _draw(folder, choice.folder("report"), root.name)
     _write(choice, told)  # with the notes on what came last
     return told
 

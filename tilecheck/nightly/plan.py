@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilecheck.nightly.known import Known
 from tilecheck.nightly.stages import Stage, Step
-from tilecheck.project import Project
 
 LIMITS = {
     "guard": 120.0,
@@ -78,22 +78,24 @@ def guard_file(choice: Choice) -> Path:
     return choice.folder("guard") / "guard.json"
 
 
-def stages(choice: Choice, project: Project, arch: str, reports: bool, refused: bool = False) -> list[Stage]:
+def stages(
+    choice: Choice, root: Path, known: Known, arch: str, reports: bool, refused: bool = False
+) -> list[Stage]:
     """All but the guard, in their order.
 
-    arch: of the GPU, whose code is recorded.
+    root: the project's folder.  known: what its specs name.  arch: of the GPU, whose code is recorded.
     reports: whether pytest has `--tilecheck-report`.  refused: the guard does not let them onto the GPU.
     """
     made: dict[str, Callable[[], Stage]] = {
         "doctor": lambda: _doctor(choice, refused),
         "latency": lambda: _latency(choice, reports),
         "correctness": lambda: _correctness(choice, reports),
-        "schedules": lambda: _schedules(choice, project.root, reports),
+        "schedules": lambda: _schedules(choice, root, reports),
         "sanitizer": lambda: _stage(
             choice, "sanitizer", _pytest(choice, "sanitizer", reports, "-m", "sanitizer", "-n", "auto")
         ),
-        "codegen": lambda: _codegen(choice, project, arch, reports),
-        "newest": lambda: _newest(choice, project, arch),
+        "codegen": lambda: _codegen(choice, known, arch, reports),
+        "newest": lambda: _newest(choice, root, arch),
         "report": lambda: report(choice),
     }
     return [make() for name, make in made.items() if name in choice.stages]
@@ -165,7 +167,7 @@ def _schedules(choice: Choice, root: Path, reports: bool) -> Stage:
     return _stage(choice, "schedules", _pytest(choice, "schedules", reports, *arguments))
 
 
-def _codegen(choice: Choice, project: Project, arch: str, reports: bool) -> Stage:
+def _codegen(choice: Choice, known: Known, arch: str, reports: bool) -> Stage:
     folder = choice.folder("codegen")
     test = (
         choice.python,
@@ -180,21 +182,18 @@ def _codegen(choice: Choice, project: Project, arch: str, reports: bool) -> Stag
     report = (f"--tilecheck-report={folder / 'report'}",) if reports else ()
     steps = [Step((*test, *report, *choice.arguments))]
     if arch and not choice.arguments:  # of all rows, or else a later night would miss the others
-        steps.append(Step(facts_command(choice.python, project, arch), out=folder / "facts.json"))
+        steps.append(Step(facts_command(choice.python, known, arch), out=folder / "facts.json"))
     return _stage(choice, "codegen", *steps)
 
 
-def facts_command(python: str, project: Project, arch: str) -> tuple[str, ...]:
+def facts_command(python: str, known: Known, arch: str) -> tuple[str, ...]:
     """What the compiler makes of all rows that are looked at or timed; as JSON."""
-    ids = dict.fromkeys(
-        id for spec in project.specs() for id in (*(c.id for c in spec.cases_of_code), *spec.latency_cases)
-    )
-    return (python, "-m", "tilecheck", "facts", "--arch", arch, "--json", "--case", *ids)
+    return (python, "-m", "tilecheck", "facts", "--arch", arch, "--json", "--case", *known.rows)
 
 
-def _newest(choice: Choice, project: Project, arch: str) -> Stage:
+def _newest(choice: Choice, root: Path, arch: str) -> Stage:
     command = [
-        *(choice.python, "-m", "tilecheck.nightly.upgrade", str(project.root), str(choice.folder("newest"))),
+        *(choice.python, "-m", "tilecheck.nightly.upgrade", str(root), str(choice.folder("newest"))),
         *(f"--wanted={choice.newest}", f"--index={choice.index}", f"--arch={arch}", f"--seed={choice.seed}"),
         *(f"--seconds={choice.seconds('newest')}",),
         *(["--simulate"] if choice.simulate else []),

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from tilecheck.git import git
 from tilecheck.latency.baselines import read_run
 from tilecheck.nightly import job
 from tilecheck.nightly.history import History
+from tilecheck.nightly.known import Known
 from tilecheck.nightly.plan import LIMITS, Choice
 from tilecheck.nightly.stages import Ended
 from tilecheck.nightly.verdict import LEGEND, NUMBERS, TENS, exit_code, in_words
@@ -27,6 +27,8 @@ from tilecheck.report.codec import to_json
 from tilecheck.versions import variables_of
 
 H200 = "NVIDIA H200"
+
+KNOWN = Known({"softmax-one": ("softmax", "one")}, ("one",))
 
 # Stands for the interpreter of all stages.
 FAKE = r"""#!PYTHON -S
@@ -121,17 +123,6 @@ class Stage:
         identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
         git(self.root, *identity, "commit", "--quiet", "--allow-empty", "-m", "one")
 
-    def project(self) -> Any:
-        case = SimpleNamespace(id="one")
-        spec = SimpleNamespace(
-            name="softmax",
-            cases=(case,),
-            test_id=lambda case: f"softmax-{case.id}",
-            cases_of_code=(case,),
-            latency_cases=("one",),
-        )
-        return SimpleNamespace(root=self.root, specs=lambda: (spec,))
-
     def night(self, seed: int = 7, **scenario: Any) -> tuple[int, dict[str, Any]]:
         """Exit code and night.json."""
         self.nights += 1
@@ -141,7 +132,7 @@ class Stage:
         given = scenario.pop("choice", {})
         (self.folder / "scenario.json").write_text(json.dumps(scenario))
         choice = Choice(python=str(self.python), out=out, gpu=H200, seed=seed, **given)
-        code = job.run_night(choice, self.project(), self.folder / "history", self.said.append)
+        code = job.run_night(choice, self.root, KNOWN, self.folder / "history", self.said.append)
         self.out = out
         return code, json.loads((out / "night.json").read_text())
 
@@ -650,12 +641,12 @@ def test_night_that_is_terminated_writes_what_it_has(stage: Stage) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
-from test_job import Stage, H200, job, Choice
+from test_job import KNOWN, Stage, H200, job, Choice
 stage = Stage.__new__(Stage)
 stage.root = Path({str(stage.root)!r})
 choice = Choice(python={str(stage.python)!r}, out=Path({str(out)!r}), gpu=H200, seed=7)
 say = lambda text: print(text, flush=True)
-sys.exit(job.run_night(choice, stage.project(), Path({str(stage.folder / "history")!r}), say))
+sys.exit(job.run_night(choice, stage.root, KNOWN, Path({str(stage.folder / "history")!r}), say))
 """
     ran = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=variables_of(), cwd=stage.folder
@@ -688,15 +679,16 @@ def test_whole_night_is_written_whatever_comes_after_its_last_stage(
 PLAYED = """
 import sys
 from tilecheck.cli import entry
-from tilecheck.nightly import job
+from tilecheck.nightly import job, known
 
-def night(choice, project, history, say):
+def night(choice, root, known, history, say):
     for line in ("one", "two", "three"):
         say(line)
     (choice.out / "written").touch()
     return 13
 
 job.run_night = night
+known.known = lambda project: None
 entry()
 """
 
@@ -730,7 +722,21 @@ def test_night_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
         (["--only", "latency"], "which GPU has to be there?"),
         (["--only", "latancy"], "no stage 'latancy'; did you mean latency?"),
         (["--simulate", "--gpu", "x"], "contradict each other"),
-        (["--simulate", "--limit", "latency=soon"], "'soon' is no number of seconds"),
+        (
+            ["--simulate", "--limit", "latency=soon"],
+            "--limit latency=soon: no number of seconds",
+        ),
+        (["--simulate", "--limit", "latency=604801"], "no number of seconds from 1 to 604800"),
+        (
+            ["--simulate", "--limit", f"latency={'9' * 400}"],
+            "latency=99999999999999999999...: no number",
+        ),
+        (["--simulate", "--limit", f"latency={'9' * 5000}"], "no number of seconds"),
+        (
+            ["--simulate", "--newest", "latest"],
+            "--newest latest: neither auto, off, nor a version",
+        ),
+        (["--simulate", "--out", "/tmp/a$b"], "--out /tmp/a$b: pytest takes what follows a $ for a variable"),
         (["--simulate", "--out", "."], "is there and not empty"),
     ],
 )
@@ -742,8 +748,34 @@ def test_mistakes_are_one_line(arguments: list[str], words: str, capsys: pytest.
     assert not (Path(root) / "nights").exists()
 
 
+def test_folder_is_one_night_s_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [
+        "nightly",
+        "--simulate",
+        "--root",
+        str(Path(__file__).parents[3]),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    codes: list[int] = []
+
+    def second_begins(_: object) -> Known:
+        if not codes:
+            codes.append(-1)
+            codes.append(main(given))
+        return KNOWN
+
+    monkeypatch.setattr("tilecheck.nightly.known.known", second_begins)
+    monkeypatch.setattr(job, "run_night", lambda *_: 13)
+    assert main(given) == 2 and codes == [-1, 13]
+    assert "is another night's by now" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_command_brings_the_guard_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Choice] = []
+    monkeypatch.setattr("tilecheck.nightly.known.known", lambda _: KNOWN)
     monkeypatch.setattr(job, "run_night", lambda choice, *_: seen.append(choice) or 13)
     root = str(Path(__file__).parents[3])
     given = ["--only", "latency", "--gpu", H200, "--out", str(tmp_path / "out"), "--limit", "latency=60"]
