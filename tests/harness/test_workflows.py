@@ -106,6 +106,53 @@ def test_what_a_night_found_is_kept_however_it_ends(nightly: dict[str, Any]) -> 
     assert folder["uses"].startswith("actions/upload-artifact@")
 
 
+def run_step(step: dict[str, Any], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """As a runner does it."""
+    (folder / "step.sh").write_text(step["run"])
+    given = {"RUNNER_TEMP": str(folder), "GITHUB_STEP_SUMMARY": str(folder / "shown"), **variables}
+    return subprocess.run(
+        ["bash", "-e", "step.sh"],
+        cwd=folder,
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("", []),
+        ("-k 'softmax and not fp16' --seed 7", ["-k", "softmax and not fp16", "--seed", "7"]),
+        ("--only latency\n--seed 7\n", ["--only", "latency", "--seed", "7"]),
+        ("-k '$(touch here)' *", ["-k", "$(touch here)", "*"]),
+    ],
+)
+def test_arguments_of_a_night_are_words_as_a_shell_takes_them(
+    nightly: dict[str, Any], tmp_path: Path, given: str, words: list[str]
+) -> None:
+    script = tmp_path / ".ci" / "nightly"
+    script.parent.mkdir()
+    script.write_text("""#!/bin/sh\nprintf '%s\\n' "$@"\n""")
+    script.chmod(0o755)
+    night = steps_of(nightly)[1]
+    done = run_step(night, tmp_path, ARGUMENTS=given, MODEL="NVIDIA H200", HISTORY="/history")
+    known = ["--gpu", "NVIDIA H200", "--out", f"{tmp_path}/night", "--history", "/history"]
+    assert (done.returncode, done.stdout.splitlines()) == (0, [*known, *words]), done.stderr
+    assert run_step(night, tmp_path, ARGUMENTS="-k 'softmax", MODEL="", HISTORY="").returncode != 0
+
+
+def test_night_without_a_summary_is_red(nightly: dict[str, Any], tmp_path: Path) -> None:
+    summary = steps_of(nightly)[2]
+    assert run_step(summary, tmp_path).returncode == 1
+    assert "left no summary" in (tmp_path / "shown").read_text()
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night" / "summary.md").write_text("# Night")
+    assert run_step(summary, tmp_path).returncode == 0
+    assert (tmp_path / "shown").read_text().endswith("# Night")
+
+
 def test_ci_asks_all_that_needs_no_gpu(ci: dict[str, Any]) -> None:
     (job,) = ci["jobs"].values()
     assert job["strategy"]["matrix"]["python"] == ["3.10", "3.13"]
