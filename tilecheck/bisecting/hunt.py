@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tilecheck.bisecting.candidates import BisectError, Candidate
 from tilecheck.bisecting.judging import Judge
-from tilecheck.bisecting.probe import Question, Reply, ask
+from tilecheck.bisecting.probe import UNASKED, Question, Reply, ask
 from tilecheck.bisecting.search import Answer, first_bad
 from tilecheck.environment import version
 from tilecheck.git import GitError, checked_out
@@ -91,6 +91,8 @@ class ByProbe:
 
     def ends(self, good: Candidate, bad: Candidate) -> str:
         first = self.reply(good)
+        if first.kind in UNASKED:
+            raise BisectError(f"the good end cannot be asked: {first.words}")
         if first.kind != "right":
             raise BisectError(f"the good end is not good: {first.kind}: {first.words}")
         judge = Judge(first, self.reply(bad))
@@ -103,7 +105,7 @@ class ByProbe:
         return self._judge.answer(reply), self._judge.words(reply)
 
     def reply(self, candidate: Candidate) -> Reply:
-        """Of one candidate; one whose TileLang cannot be had is not to be built."""
+        """Of one candidate; one whose TileLang cannot be had has none."""
         try:
             python = self._places.python(candidate)
             variables = self._places.variables(candidate, Path(self._folder.name))
@@ -112,7 +114,7 @@ class ByProbe:
             with checked_out(candidate.commit, self._places.root) as folder:
                 return ask(self._question, folder, python, variables, self._seconds)
         except NoEnvironment as error:
-            return Reply("no build", str(error))
+            return Reply("no answer", str(error))
         except GitError as error:
             raise BisectError(str(error)) from error
 

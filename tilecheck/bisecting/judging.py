@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tilecheck.bisecting.candidates import BisectError
-from tilecheck.bisecting.probe import Reply
+from tilecheck.bisecting.probe import UNASKED, Reply
 from tilecheck.bisecting.search import Answer
 from tilecheck.codegen.changes import changes, in_words, worst
 from tilecheck.codegen.facts import Facts
@@ -19,7 +19,7 @@ class Judge:
     def __post_init__(self) -> None:
         if self.good.kind != "right":
             raise ValueError(f"the good end is not good: {self.good}")
-        if self.bad.kind == "absent":
+        if self.bad.kind in UNASKED:
             raise BisectError(f"the bad end cannot be asked: {self.bad.words}")
         if self.bad.kind == "right" and not self.words(self.bad):
             same = "compile to the same code" if self.good.facts else "are right"

@@ -6,6 +6,7 @@ standard input and gives one answer, as JSON.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,8 +18,16 @@ from tilecheck.watch import asked
 
 By = Literal["correctness", "facts"]
 
-Kind = Literal["right", "wrong", "no build", "hung", "absent"]
-"""absent: there is no such kernel or case.  no build: it is not to be imported, traced or compiled."""
+Kind = Literal["right", "wrong", "no build", "crashed", "hung", "absent", "no answer"]
+"""no build: it is not to be imported, traced or compiled.  crashed: its process died, as of SIGSEGV.
+absent: there is no such kernel or case.  no answer: its TileLang cannot be had, or somebody ended its
+process, as the system does where memory is short: the candidate is not to blame.
+"""
+
+UNASKED: tuple[Kind, ...] = ("absent", "no answer")
+"""Replies that tell nothing of the case; with one at an end there is nothing to search for."""
+
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 _CHILD = "import sys; del sys.path[0]; from tilecheck.bisecting.probe import main; main()"
 
@@ -54,8 +63,18 @@ def ask(question: Question, root: Path, python: Path, variables: Mapping[str, st
     try:
         return Reply(**json.loads(done.stdout.splitlines()[-1]))
     except (ValueError, IndexError, TypeError):
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
-        return Reply("no build", f"its process ended with exit code {done.returncode}: {said[-1]}")
+        return _silent(done.returncode, done.stderr)
+
+
+def _silent(code: int, errors: str) -> Reply:
+    """Of a process that ended without an answer."""
+    said = [line.strip() for line in errors.splitlines() if line.strip()] or ["it said nothing"]
+    if code >= 0:
+        return Reply("no build", f"its process ended with exit code {code}: {said[-1]}")
+    how = signal.Signals(-code)
+    if how in _FROM_OUTSIDE:
+        return Reply("no answer", f"its process was ended by {how.name}; is memory short?")
+    return Reply("crashed", f"its process died of {how.name}: {said[-1]}")
 
 
 def main() -> None:

@@ -33,6 +33,8 @@ exit codes:
 
 SECONDS = 600
 
+DAY = 24 * 3600
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -63,9 +65,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the inputs (default: 0)")
     parser.add_argument(
-        "--seconds", type=int, default=SECONDS, metavar="N", help="for one candidate (default: %(default)s)"
+        "--seconds",
+        type=_seconds,
+        default=SECONDS,
+        metavar="N",
+        help="for one candidate (default: %(default)s)",
     )
     add_root(parser)
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or len(text) > len(str(DAY)) or not 1 <= int(text) <= DAY:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of seconds from 1 to {DAY}, a day")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

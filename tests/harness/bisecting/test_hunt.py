@@ -176,6 +176,9 @@ def test_command_that_shows_the_commit_runs_as_it_is(
         (["--bad", "HEAD", "--tilelang", "0.1.14..0.1.15"], "--bad without --good"),
         (["--good", "nowhere"], "there is no commit 'nowhere'"),
         (["--good", "HEAD", "--arch", "sm_99"], "no architecture 'sm_99'"),
+        (["--good", "HEAD~6", "--seconds", "0"], "'0' is no number of seconds from 1 to 86400"),
+        (["--good", "HEAD~6", "--seconds=-1"], "'-1' is no number of seconds from 1 to 86400"),
+        (["--good", "HEAD~6", "--seconds", "9" * 5000], "is no number of seconds from 1 to 86400"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -197,9 +200,41 @@ def test_release_is_asked_in_its_own_environment(repository: Any, monkeypatch: p
     monkeypatch.setattr(hunting, "environment_with", environment)
     asked = hunting.ByProbe(Question("axpy", "tail-fp16", "correctness"), Places(repository.root, quiet), 60)
     assert asked.reply(Candidate(tilelang="0.1.16")) == Reply(
-        "no build", "pip failed (exit code 1): no such version"
+        "no answer", "pip failed (exit code 1): no such version"
     )
     assert made == ["0.1.16"]
+
+
+def test_release_that_cannot_be_installed_is_not_blamed(
+    repository: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def environment(version: str, told: Callable[[str], None], index: str = "") -> Any:
+        raise NoEnvironment("pip failed (exit code 1): no such version")
+
+    # The first commit is right, and its release is the one that is installed.
+    repository.git("checkout", "--quiet", "HEAD~6")
+    installed = version("tilelang")
+    monkeypatch.setattr(hunting, "environment_with", environment)
+    monkeypatch.setattr("tilecheck.bisecting.candidates.released", lambda: [installed, "99.1", "99.2"])
+    for ends, which in ((f"{installed}..99.2", "bad"), ("99.1..99.2", "good")):
+        given = ["--case", "tail-fp16", "--tilelang", ends, "--root", str(repository.root)]
+        assert main(["bisect", "axpy", *given]) == 2
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert (
+            last == f"tilecheck: the {which} end cannot be asked: pip failed (exit code 1): no such version"
+        )
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("SIGKILL", "no answer"), ("SIGTERM", "no answer"), ("SIGSEGV", "crashed")]
+)
+def test_candidate_that_somebody_ended_is_told_from_one_that_crashed(
+    repository: Any, how: str, kind: str
+) -> None:
+    repository.commit(how, specs__py=f"import os, signal\nos.kill(os.getpid(), signal.{how})\n")
+    question = Question("axpy", "tail-fp16", "correctness")
+    reply = ask(question, repository.root, Path(sys.executable), variables_of(), 60)
+    assert reply.kind == kind and how in reply.words
 
 
 def test_release_that_is_installed_needs_no_environment(tmp_path: Path) -> None:

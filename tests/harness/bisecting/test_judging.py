@@ -11,6 +11,7 @@ from tilecheck.bisecting.probe import Reply
 
 RIGHT, WRONG = Reply("right"), Reply("wrong", "12 of 4099 elements wrong")
 UNBUILT, HUNG, ABSENT = Reply("no build", "SyntaxError"), Reply("hung"), Reply("absent", "no kernel")
+CRASHED, SILENT = Reply("crashed", "SIGSEGV"), Reply("no answer", "pip failed")
 
 
 def code(sass: str, **given: object) -> Reply:
@@ -28,6 +29,10 @@ def code(sass: str, **given: object) -> Reply:
         (UNBUILT, UNBUILT, "bad"),
         (UNBUILT, WRONG, "skip"),
         (HUNG, HUNG, "bad"),
+        (CRASHED, CRASHED, "bad"),
+        (CRASHED, UNBUILT, "skip"),
+        (UNBUILT, SILENT, "skip"),
+        (WRONG, SILENT, "skip"),
     ],
 )
 def test_another_failure_than_that_of_the_bad_end_is_skipped(bad: Reply, reply: Reply, answer: str) -> None:
@@ -55,6 +60,7 @@ def test_other_code_is_searched_for_if_none_is_worse() -> None:
         (RIGHT, RIGHT, "both ends are right"),
         (code("s1"), code("s1"), "both ends compile to the same code"),
         (RIGHT, ABSENT, "the bad end cannot be asked: no kernel"),
+        (RIGHT, SILENT, "the bad end cannot be asked: pip failed"),
     ],
 )
 def test_ends_that_are_not_good_and_bad(good: Reply, bad: Reply, words: str) -> None:
