@@ -53,6 +53,15 @@ Say = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
+class _Begun:
+    """When a night began, and of which sources.  commit, dirty: as `commit_of` says."""
+
+    date: str
+    commit: str
+    dirty: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class _Guarded:
     """What the guard found.  uuids: of the GPUs.  objections: why they are not to be used."""
 
@@ -74,7 +83,7 @@ def run_night(choice: Choice, root: Path, known: Known, history: Path, say: Say)
     on record, and only then does the first page of the report lead to it. If the night is killed before, the
     report is as its stage left it, without page and link; the page of the next night shows what is on record.
     """
-    begun = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    begun = _Begun(datetime.now(timezone.utc).isoformat(timespec="seconds"), *commit_of(root))
     say(f"seed {choice.seed}; to repeat this night: --seed {choice.seed}")
     ended: list[Ended] = []
     interrupted = False
@@ -266,7 +275,7 @@ def _night(
     root: Path,
     known: Known,
     guarded: _Guarded,
-    begun: str,
+    begun: _Begun,
     ended: Sequence[Ended],
     code: int,
 ) -> tuple[Night, list[str]]:
@@ -286,14 +295,15 @@ def _night(
             notes.append(why)
         times = with_bars(times, read_report(choice.folder("latency") / "report"))
     reports = [read_report(choice.folder(name) / "report") for name in RIGHT]
-    commit, dirty = commit_of(root)
+    if changed := _changed_since(begun, root):
+        notes.append(changed)
     night = Night(
-        date=begun,
+        date=begun.date,
         gpu=guarded.gpu,
         seed=choice.seed,
         exit_code=code,
-        commit=commit,
-        dirty=dirty,
+        commit=begun.commit,
+        dirty=begun.dirty or bool(changed),
         arch=guarded.arch,
         toolchain=dict(guarded.toolchain),
         stages=states,
@@ -312,13 +322,24 @@ def _tested(choice: Choice, root: Path, known: Known, name: str) -> Junit | None
 
 
 def commit_of(root: Path) -> tuple[str, bool]:
-    """The commit of the working tree, and whether files of it were changed since; "" where git tells none."""
-
+    """The commit of the working tree, and whether files of it were changed since, or Python files are there
+    that it does not have; "" where git tells none.
+    """
     try:
         commit = git(root, "rev-parse", "HEAD")
-        return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no"))
+        changed = git(root, "status", "--porcelain", "--untracked-files=no")
+        new = git(root, "ls-files", "--others", "--exclude-standard", "--", "*.py", ":(exclude)nights/")
+        return commit, bool(changed or new)
     except GitError:
         return "", False
+
+
+def _changed_since(begun: _Begun, root: Path) -> str:
+    """What became of the sources while the night ran; "" if nothing did."""
+    commit, dirty = commit_of(root)
+    if commit != begun.commit:
+        return f"the commit was {begun.commit[:10]} when the night began, and is {commit[:10]} at its end"
+    return "files were changed while the night ran" if dirty and not begun.dirty else ""
 
 
 def _told(

@@ -95,6 +95,8 @@ if not without and not play.get("silent"):
         write(option("--benchmark-json"), play["run"])
 if name == "facts":
     print(play.get("text", '{"toolchain": {}, "rows": []}'))
+if "shell" in play:
+    os.system(play["shell"])
 if "say" in play:
     print(play["say"])
 if play.get("hang"):
@@ -196,6 +198,38 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(
     assert "tests/test_schedules.py" in by_name["schedules"]
     assert by_name["facts"][-2:] == ["--case", "one"] and "sm_90a" in by_name["facts"]
     assert {"--wanted=0.1.16", "--index=https://example.org", "--seed=7"} <= set(by_name["upgrade"])
+
+
+GIT = "git -c user.name=x -c user.email=x@example.org"
+
+
+def shell(stage: Stage, command: str) -> str:
+    done = subprocess.run(command, shell=True, cwd=stage.root, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_commit_is_that_of_the_beginning(stage: Stage) -> None:
+    shell(stage, f"git init -q && git add . && {GIT} commit -qm first")
+    first = shell(stage, "git rev-parse HEAD")
+    chosen = {"stages": ("guard", "doctor", "codegen")}
+    _, night = stage.night(choice=chosen)
+    assert (night["commit"], night["dirty"], night["notes"]) == (first, False, [])
+    _, night = stage.night(choice=chosen, doctor={"shell": f"{GIT} commit -q --allow-empty -m second"})
+    assert (night["commit"], night["dirty"]) == (first, True)
+    (note,) = night["notes"]
+    assert note.startswith(f"the commit was {first[:10]} when the night began, and is ")
+    _, night = stage.night(choice=chosen, doctor={"shell": "echo changed >tests/test_schedules.py"})
+    assert (night["dirty"], night["notes"]) == (True, ["files were changed while the night ran"])
+
+
+@pytest.mark.parametrize(
+    ("file", "dirty"), [("kernels/new.py", True), ("nights/one/new.py", False), ("words.txt", False)]
+)
+def test_python_files_that_no_commit_has_are_changes(stage: Stage, file: str, dirty: bool) -> None:
+    shell(stage, f"git init -q && git add . && {GIT} commit -qm first")
+    (stage.root / file).parent.mkdir(parents=True, exist_ok=True)
+    (stage.root / file).touch()
+    assert job.commit_of(stage.root)[1] is dirty
 
 
 def test_exit_codes_say_what_they_are_made_of() -> None:
