@@ -110,14 +110,18 @@ def _say(text: str) -> None:
 
 
 def _choice(arguments: argparse.Namespace, root: Path) -> Choice:
+    from tilecheck.nightly.newest import NoVersion, require_wanted
+
     stages = _stages(arguments.only)
     on_gpu = [name for name in stages if name in (*ON_GPU, *ONLY_ON_GPU)]
     if on_gpu and not arguments.simulate and not arguments.gpu:
         raise BadInput(
             f"which GPU has to be there? --gpu 'NVIDIA H200', say, or --simulate; {on_gpu[0]} wants to know"
         )
-    if arguments.newest not in ("auto", "off"):
-        _version(arguments.newest)
+    try:
+        require_wanted(arguments.newest)
+    except NoVersion as error:
+        raise BadInput(f"--newest: {error}") from error
     if arguments.simulate and arguments.gpu:
         raise BadInput("--gpu and --simulate contradict each other")
     if on_gpu and not arguments.simulate and "guard" not in stages:
@@ -158,15 +162,6 @@ def _limit(text: str) -> tuple[str, float]:
         given = seconds if len(seconds) < 20 else f"{seconds[:20]}..."
         raise BadInput(f"--limit {name}={given}: no number of seconds from 1 to {LONGEST}, a week")
     return name, float(seconds)
-
-
-def _version(text: str) -> None:
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        Version(text)
-    except InvalidVersion:
-        raise BadInput(f"--newest {text}: neither auto, off, nor a version, as 0.1.15 is") from None
 
 
 def _folder(given: Path | None, root: Path) -> Path:

@@ -122,6 +122,7 @@ class Stage:
     def commit(self) -> None:
         """Makes the project a repository with a commit."""
         git(self.root, "init", "--quiet")
+        git(self.root, "add", ".")
         identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
         git(self.root, *identity, "commit", "--quiet", "--allow-empty", "-m", "one")
 
@@ -200,21 +201,16 @@ def test_stages_run_in_order_with_seed_report_and_a_fresh_cache(
     assert {"--wanted=0.1.16", "--index=https://example.org", "--seed=7"} <= set(by_name["upgrade"])
 
 
-GIT = "git -c user.name=x -c user.email=x@example.org"
-
-
-def shell(stage: Stage, command: str) -> str:
-    done = subprocess.run(command, shell=True, cwd=stage.root, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+COMMITS = "git -c user.name=x -c user.email=x@example.org commit --quiet --allow-empty -m two"
 
 
 def test_commit_is_that_of_the_beginning(stage: Stage) -> None:
-    shell(stage, f"git init -q && git add . && {GIT} commit -qm first")
-    first = shell(stage, "git rev-parse HEAD")
+    stage.commit()
+    first = git(stage.root, "rev-parse", "HEAD")
     chosen = {"stages": ("guard", "doctor", "codegen")}
     _, night = stage.night(choice=chosen)
     assert (night["commit"], night["dirty"], night["notes"]) == (first, False, [])
-    _, night = stage.night(choice=chosen, doctor={"shell": f"{GIT} commit -q --allow-empty -m second"})
+    _, night = stage.night(choice=chosen, doctor={"shell": COMMITS})
     assert (night["commit"], night["dirty"]) == (first, True)
     (note,) = night["notes"]
     assert note.startswith(f"the commit was {first[:10]} when the night began, and is ")
@@ -226,7 +222,7 @@ def test_commit_is_that_of_the_beginning(stage: Stage) -> None:
     ("file", "dirty"), [("kernels/new.py", True), ("nights/one/new.py", False), ("words.txt", False)]
 )
 def test_python_files_that_no_commit_has_are_changes(stage: Stage, file: str, dirty: bool) -> None:
-    shell(stage, f"git init -q && git add . && {GIT} commit -qm first")
+    stage.commit()
     (stage.root / file).parent.mkdir(parents=True, exist_ok=True)
     (stage.root / file).touch()
     assert job.commit_of(stage.root)[1] is dirty
@@ -768,7 +764,7 @@ def test_night_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
         (["--simulate", "--limit", f"latency={'9' * 5000}"], "no number of seconds"),
         (
             ["--simulate", "--newest", "latest"],
-            "--newest latest: neither auto, off, nor a version",
+            "--newest: 'latest' is no version of TileLang; give auto",
         ),
         (["--simulate", "--out", "/tmp/a$b"], "--out /tmp/a$b: pytest takes what follows a $ for a variable"),
         (["--simulate", "--out", "."], "is there and not empty"),
