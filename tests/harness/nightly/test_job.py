@@ -663,7 +663,8 @@ def test_hostile_words_do_not_become_markdown(stage: Stage) -> None:
 # Interrupted, and the command line
 
 
-def test_night_that_is_terminated_writes_what_it_has(stage: Stage) -> None:
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_night_that_is_terminated_writes_what_it_has(stage: Stage, how: signal.Signals) -> None:
     scenario = {"correctness": {"hang": True}}
     (stage.folder / "scenario.json").write_text(json.dumps(scenario))
     out = stage.folder / "night"
@@ -686,7 +687,7 @@ sys.exit(job.run_night(choice, stage.root, KNOWN, Path({str(stage.folder / "hist
         if line.startswith("correctness: begins"):
             break
     time.sleep(0.5)
-    ran.send_signal(signal.SIGTERM)
+    ran.send_signal(how)
     rest, _ = ran.communicate(timeout=60)
     assert ran.returncode == 130
     night = json.loads((out / "night.json").read_text())
