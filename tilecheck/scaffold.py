@@ -149,13 +149,15 @@ def _require_own(root: Path, package: str) -> None:
         raise CannotWrite("'tests' is the folder of the test modules; take another name, like kernel_specs")
     if package in sys.stdlib_module_names:
         raise CannotWrite(f"{package!r} is a module of Python's own; take another name, like kernel_specs")
+    if (root / package).exists() or (root / f"{package}.py").exists():
+        return
     try:
         found = importlib.util.find_spec(package)
     except ValueError:  # a module that is imported already, and does not say from where
         return
     places = [found.origin, *(found.submodule_search_locations or ())] if found else []
     files = [Path(place).resolve() for place in places if place]
-    if files and not any(file.is_relative_to(root.resolve()) for file in files):
+    if files:
         raise CannotWrite(
             f"{package!r} is a module that is installed, {files[0]}; take one like kernel_specs"
         )

@@ -244,7 +244,14 @@ def test_summary_and_exit_code(course: Path, capfd: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_ends_the_section_and_sums_up_what_was(course: Path, how: signal.Signals) -> None:
     command = ["-m", "tilecheck", "tutorial", "--file", str(course), "--root", str(ROOT), "fine", "slow"]
-    ran = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    ran = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        # In the background a shell has its commands ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert ran.stdout is not None
     seen = ""
     while not seen.endswith("== 4. Slow\n"):

@@ -244,7 +244,10 @@ def does_not_fit(facts: "Facts", target: Arch) -> str | None:
 def main(arguments: Sequence[str], requests: IO[str]) -> None:
     """Answers until `requests` end.  arguments: file descriptor for the answers, and the task."""
     ends_with(os.getppid())
-    worker = Worker(Task.of_text(arguments[1]))
+    try:
+        worker = Worker(Task.of_text(arguments[1]))
+    except ValueError as error:  # the kernels' file cannot be imported; one line says why
+        raise SystemExit(str(error)) from error
     with os.fdopen(int(arguments[0]), "w", buffering=1) as answers:
         for line in requests:
             answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
