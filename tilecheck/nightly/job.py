@@ -38,6 +38,7 @@ from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
+from tilecheck.report.overview import under_way
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
@@ -214,8 +215,16 @@ def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str])
     if stage.name in TESTED and choice.arguments and ended.codes == (NOTHING_SELECTED,):
         words = f"{choice.arguments[0]} selects none of it"
         return dataclasses.replace(ended, state="skipped", words=words)
+    if ended.state == "hung" and (told := _at_the_end(choice.folder(stage.name) / "report")):
+        ended = dataclasses.replace(ended, words=f"{ended.words}; under way: {told}")
     why = _without_a_word(stage.name, choice, root) if ended.state == "passed" else ""
     return dataclasses.replace(ended, state="broken", words=why) if why else ended
+
+
+def _at_the_end(report: Path) -> str:
+    """Which tests a stage was at when it was ended, the longest first; "" where its report does not say."""
+    found = read_report(report)
+    return "; ".join(filter(None, map(under_way, found.runs))) if found else ""
 
 
 def _without_a_word(name: str, choice: Choice, root: Path) -> str:

@@ -57,6 +57,7 @@ def assemble(events: Iterable[Event]) -> Report:
     if state.ended == DIED:
         for begun, test in state.running.values():
             _crashed(state, begun, test)
+        state.running.clear()
     return _report(state)
 
 
@@ -153,6 +154,10 @@ def _report(state: _State) -> Report:
         exit=state.exit,
         sections=tuple(_sections(state)),
         notes=(*run.notes, *state.notes),
+        under_way={
+            test.id: state.at - begun
+            for begun, test in sorted(state.running.values(), key=lambda each: each[0])
+        },
     )
     return Report(
         schema=SCHEMA,

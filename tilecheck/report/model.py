@@ -51,6 +51,8 @@ class Run:
     """started: ISO 8601, UTC.  ended: "complete", else why it is not, in words.  exit: pytest's code.
     device: "cuda" or "simulator".  gpu: its model; "" without.  environment: versions and the like, by name.
     command: arguments of pytest.  notes: what else there is to know, a line each.
+    under_way: tests that had begun and not ended when it was ended, the longest first, and for how many
+    seconds; those of a run that died are crashed.
     """
 
     started: str
@@ -64,6 +66,7 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict)
     sections: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
+    under_way: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from tilecheck.report.model import (
     Latency,
     Numerics,
     Report,
+    Run,
     Search,
     Stored,
     Test,
@@ -183,6 +184,13 @@ def kernels(report: Report) -> list[KernelView]:
 def took(seconds: float) -> str:
     """A time span for a table; "" for none."""
     return duration(seconds) if seconds >= 0.05 else "" if seconds == 0 else "< 0.1 s"
+
+
+def under_way(run: Run, most: int = 3) -> str:
+    """The tests that were under way the longest when the run was ended, at most so many; "" for none."""
+    told = [f"{test.rpartition('/')[2]} for {duration(took)}" for test, took in run.under_way.items()]
+    more = [f"{len(told) - most} more"] if len(told) > most else []
+    return ", ".join([*told[:most], *more])
 
 
 def moment(iso: str) -> str:

@@ -20,6 +20,7 @@ from tilecheck.report.overview import (
     sections,
     share,
     took,
+    under_way,
 )
 
 SHOWN = 20
@@ -71,6 +72,9 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{text(', '.join(filter(None, told)))}  "
     for note in dict.fromkeys(note for run in report.runs for note in run.notes):
         yield f"_{text(note)}_  "
+    for run in report.runs:
+        if at_work := under_way(run):
+            yield f"Under way when it was ended: {text(at_work)}  "
     yield ""
     yield from _table(
         ("", "section", "tests", "time"),

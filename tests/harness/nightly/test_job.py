@@ -1,5 +1,6 @@
 """Whole nights, played by a Python that is made: it does what a scenario says in place of each stage."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -389,6 +390,18 @@ def test_hanging_stage(stage: Stage) -> None:
     assert code == 35
     assert states(night)["sanitizer"] == "hung" and states(night)["codegen"] == "passed"
     assert "took longer than 3 s" in stage.said[-1]
+
+
+def test_hanging_stage_says_which_tests_it_was_at(stage: Stage) -> None:
+    report = whole_report()
+    stuck = {f"tests/test_x.py::test_{name}": 9.0 - i for i, name in enumerate("abcde")}
+    run = dataclasses.replace(report.runs[0], under_way=stuck)
+    results = to_json(dataclasses.replace(report, runs=(run, *report.runs[1:])))
+    scenario = {"hang": True, "results": results}
+    _, night = stage.night(correctness=scenario, choice={"limits": {"correctness": 3.0}})
+    (words,) = [each["words"] for each in night["ended"] if each["state"] == "hung"]
+    told = "test_x.py::test_a for 9.0 s, test_x.py::test_b for 8.0 s, test_x.py::test_c for 7.0 s, 2 more"
+    assert words.endswith(f"; under way: {told}")
 
 
 @pytest.mark.parametrize(

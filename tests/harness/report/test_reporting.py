@@ -278,6 +278,19 @@ def test_run_that_is_stopped(project: pytest.Pytester, module: str, ended: str) 
     assert report.runs[0].ended == ended
     assert states(report)["correctness"] == "incomplete"
     assert states(report)["other"] == "incomplete"
+    assert list(report.runs[0].under_way) == ["tests/test_aa.py::test_it"]
+
+
+def test_interrupted_run_names_the_tests_that_its_workers_were_at(project: pytest.Pytester) -> None:
+    stuck = f"time.sleep(1); os.kill(os.getppid(), {int(signal.SIGINT)}); time.sleep(60)"
+    project.makepyfile(**{"tests/test_aa": f"import os, time\ndef test_stuck(): {stuck}"})
+    run_apart(project, "-p", "xdist", "-n", "2", "-k", "stuck")
+    report = report_of(project)
+    assert report.runs[0].ended == "interrupted"
+    assert list(report.runs[0].under_way) == ["tests/test_aa.py::test_stuck"]
+    said = (project.path / "out" / "summary.md").read_text()
+    assert r"Under way when it was ended: test\_aa.py::test\_stuck for " in said
+    assert "under way then" in (project.path / "out" / "index.html").read_text()
 
 
 def test_run_that_stops_at_the_first_failure(project: pytest.Pytester) -> None:
