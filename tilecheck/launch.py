@@ -11,6 +11,7 @@ from tilecheck.arches import Arch, arch, arch_of_capability, gpu_model
 from tilecheck.arguments import Argument, check_arguments
 from tilecheck.device import DeviceError
 from tilecheck.gist import gist
+from tilecheck.unlogged import unlogged
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # TileLang's attribute for results that the call returns; with it the callee allocates them, and we hand them
 # in.
 _OUT_IDX = "tilelang_out_idx"
+
+IN_MEMORY = ("tilelang.cache.kernel_cache", "Found kernel '%s' in memory cache")
+"""TileLang's logger, and advice of it: we take one kernel many times, which is what its cache is for."""
 
 
 class CompileError(DeviceError):
@@ -128,7 +132,7 @@ def compile_program(program: "Program", target: Mapping[str, Any]) -> Callable[.
     if prim_func.attrs and _OUT_IDX in prim_func.attrs:
         prim_func = prim_func.without_attr(_OUT_IDX)
     try:
-        with doing(f"compiling {_called(program)} for {target['arch']}"):
+        with doing(f"compiling {_called(program)} for {target['arch']}"), unlogged(*IN_MEMORY):
             kernel: Callable[..., Any] = tilelang.compile(
                 prim_func,
                 out_idx=None,

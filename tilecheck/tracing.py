@@ -4,7 +4,6 @@ without a log of the code that it makes of a program which cannot be traced.
 TileLang offers none of it for a caller to ask for; all are settings of its tracer, put back afterwards.
 """
 
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,11 +11,16 @@ from dataclasses import replace
 from types import CellType, FunctionType
 from typing import Any
 
+from tilecheck.unlogged import unlogged
+
 
 @contextmanager
 def tracing() -> Iterator[None]:
     """What is traced within has, on each statement, the line of the kernel's source; diagnostics quote it."""
-    with _lines_recorded(), _sources_remembered(), _made_code_unlogged():
+    # Before it raises what happened, at the line of the author's source, TileLang logs the function that it
+    # made of that source: fifty lines that nobody wrote.
+    made_code = unlogged("tilelang.language.eager.builder", "Failed to build prim_func")
+    with _lines_recorded(), _sources_remembered(), made_code:
         yield
 
 
@@ -55,23 +59,6 @@ def _sources_remembered() -> Iterator[None]:
         yield
     finally:
         builder.mutate = mutate
-
-
-@contextmanager
-def _made_code_unlogged() -> Iterator[None]:
-    """Before it raises what happened, at the line of the author's source, TileLang logs the function that it
-    made of that source: fifty lines that nobody wrote.
-    """
-    from tilelang.language.eager import builder
-
-    def keep(record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith("Failed to build prim_func")
-
-    builder.logger.addFilter(keep)
-    try:
-        yield
-    finally:
-        builder.logger.removeFilter(keep)
 
 
 _rewritten: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
