@@ -38,6 +38,7 @@ pytest_plugins = (
     "tilecheck.plugin.reportplaces",
     "tilecheck.plugin.reporting",
     "tilecheck.plugin.tuning",
+    "tilecheck.plugin.unread",  # its hook comes before all of these
 )
 
 # The imports below come before pytest loads these as plugins, and it would warn that it cannot rewrite them.

@@ -239,6 +239,26 @@ def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
     assert (planned["correctness"], planned["other"]) == (6, 1)
 
 
+def test_folder_elsewhere_is_not_taken_for_tests(project: pytest.Pytester, tmp_path: Path) -> None:
+    project.makeconftest(LIGHT)
+    elsewhere = str(tmp_path / "out")
+    options = ("-p", "tilecheck.plugin", "-p", "no:tilecheck.plugin.summary", "-p", "xdist")
+    # The folder is there by the time that workers begin.
+    result = project.runpytest_subprocess(*options, "-n", "2", "-k", "one", "--report", elsewhere)
+    result.assert_outcomes(passed=1)
+    # And from the beginning, which pytest alone could mend.
+    result = project.runpytest_subprocess(*options, "-k", "one", "--report", elsewhere)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name = next(project.path.glob("*.ini")).name
+    assert result.stderr.lines == [
+        f"ERROR: pytest took {elsewhere}, which is there, for tests, and did not read {name}; "
+        f"write --report={elsewhere}",
+        "",
+    ]
+    result = project.runpytest_subprocess(*options, "-k", "one", f"--report={elsewhere}")
+    result.assert_outcomes(passed=1)
+
+
 def wait_for(path: Path, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not path.exists() and time.monotonic() < end:
