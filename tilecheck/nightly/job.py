@@ -26,12 +26,13 @@ from tilecheck.nightly.results import (
     Junit,
     Rows,
     checked,
+    of_tests,
     read_junit,
     read_report,
     read_times,
     with_bars,
 )
-from tilecheck.nightly.stages import NOTHING_SELECTED, Ended, Stage, State, run_stage
+from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
@@ -208,26 +209,11 @@ def _not_run(
 
 def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str]) -> Ended:
     ended = run_stage(stage, choice.out / "logs", root, variables)
-    if stage.name in TESTED and choice.arguments and ended.codes == (NOTHING_SELECTED,):
-        words = f"{choice.arguments[0]} selects none of it"
-        return dataclasses.replace(ended, state="skipped", words=words)
-    why = _without_a_word(stage.name, choice, root) if ended.state == "passed" else ""
-    return dataclasses.replace(ended, state="broken", words=why) if why else ended
-
-
-def _without_a_word(name: str, choice: Choice, root: Path) -> str:
-    """Why a stage that passed is not green all the same: it left no word of what it found; "": it did."""
-    if name == "report" and not (choice.folder(name) / PAGE).exists():
-        return f"tilecheck report left no {PAGE}"
-    if name not in TESTED:
-        return ""
-    tested = read_junit(choice.folder(name) / "junit.xml", name, root, Rows({}), choice.seed)
-    if tested is None:
-        return "pytest left no junit.xml that can be read"
-    if tested.counts["passed"] or tested.counts["failed"]:
-        return ""
-    skipped = tested.counts["skipped"]
-    return f"no test ran{f': {skipped} skipped' if skipped else ''}"
+    if stage.name in TESTED:
+        return of_tests(ended, choice.folder(stage.name) / "junit.xml", choice.arguments)
+    if stage.name == "report" and ended.state == "passed" and not (choice.folder("report") / PAGE).exists():
+        return dataclasses.replace(ended, state="broken", words=f"tilecheck report left no {PAGE}")
+    return ended
 
 
 def _variables(choice: Choice) -> dict[str, str]:

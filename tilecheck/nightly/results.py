@@ -2,13 +2,14 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.gist import wrong_line
 from tilecheck.latency.baselines import BaselineError, read_run
 from tilecheck.nightly.night import Checked, Failure, Time
+from tilecheck.nightly.stages import NOTHING_SELECTED, Ended
 from tilecheck.report.folder import ReportError, read
 from tilecheck.report.model import BAD, Report
 
@@ -71,6 +72,28 @@ def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Jun
             )
         )
     return Junit(counts, tuple(failures))
+
+
+def of_tests(ended: Ended, junit: Path, arguments: Sequence[str]) -> Ended:
+    """How a stage of tests ended: one that pytest passed, but in which no test ran, has answered nothing.
+
+    junit: what pytest was to leave.  arguments: of the night, which may select no test of a stage.
+    """
+    if arguments and ended.codes == (NOTHING_SELECTED,):
+        return replace(ended, state="skipped", words=f"{arguments[0]} selects none of it")
+    why = _without_a_test(junit) if ended.state == "passed" else ""
+    return replace(ended, state="broken", words=why) if why else ended
+
+
+def _without_a_test(junit: Path) -> str:
+    """Why a run that pytest passed is no answer; "": it is one."""
+    tested = read_junit(junit, "", Path(), Rows({}), 0)
+    if tested is None:
+        return "pytest left no junit.xml that can be read"
+    if tested.counts["passed"] or tested.counts["failed"]:
+        return ""
+    skipped = tested.counts["skipped"]
+    return f"no test ran{f': {skipped} skipped' if skipped else ''}"
 
 
 def _node_id(case: ElementTree.Element, root: Path) -> str:

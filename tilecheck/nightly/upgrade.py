@@ -20,6 +20,7 @@ from tilecheck.environment import version
 from tilecheck.files import replace
 from tilecheck.nightly.newest import Newest, NoVersion, newest
 from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
+from tilecheck.nightly.results import of_tests
 from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
 
@@ -120,11 +121,14 @@ def main(arguments: argparse.Namespace) -> int:
         ended = run_stage(
             dataclasses.replace(stage, seconds=limit), folder / "logs", arguments.root, variables
         )
+        if ended.name == "correctness":
+            ended = of_tests(ended, folder / "junit.xml", choice.arguments)
         result = _with(result, ended, folder)
         _write(folder, result)
         _note(f"{ended.name}: {ended.state}{f': {ended.words}' if ended.words else ''}")
-    states = {ended.state for ended in result.parts}
-    return 1 if "failed" in states else 3 if states - {"passed"} else 0
+    if any(part.state == "failed" for part in result.parts):
+        return 1
+    return 0 if all(part.green for part in result.parts) else 3
 
 
 def _with(result: Upgrade, ended: Ended, folder: Path) -> Upgrade:

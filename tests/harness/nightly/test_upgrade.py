@@ -16,23 +16,31 @@ ROW = {"row": "softmax-one", "verdict": "slower", "old": 1e-4, "new": 1.1e-4, "r
 
 
 class Played:
-    """Stands for `run_stage`.  states: of each part, by name."""
+    """Stands for `run_stage`.  states: of each part, by name.  tests: what pytest's file says of them; None:
+    there is none.  code: pytest's exit code.
+    """
 
-    def __init__(self, **states: str) -> None:
-        self._states = states
+    def __init__(
+        self, tests: str | None = '<testcase name="test_output"/>', code: int = 0, **states: str
+    ) -> None:
+        self._tests, self._code, self._states = tests, code, states
         self.stages: list[Stage] = []
         self.variables: dict[str, str] = {}
 
     def __call__(self, stage: Stage, logs: Path, root: Path, variables: dict[str, str]) -> Ended:
         self.stages.append(stage)
         self.variables = variables
+        if stage.name == "correctness" and self._tests is not None:
+            (logs.parent / "junit.xml").write_text(f"<testsuite>{self._tests}</testsuite>")
         if stage.name == "latency":
             (logs.parent / "ab.json").write_text(json.dumps({"rows": [ROW]}))
         if stage.name == "codegen":
             (logs.parent / "diff-codegen.txt").write_text(
                 "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe.\n"
             )
-        return Ended(stage.name, self._states.get(stage.name, "passed"), 1.0)  # type: ignore[arg-type]
+        codes = (self._code if stage.name == "correctness" else 0,)
+        state = self._states.get(stage.name, "passed")
+        return Ended(stage.name, state, 1.0, codes=codes)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -104,6 +112,34 @@ def test_part_that_hangs_is_no_answer(monkeypatch: pytest.MonkeyPatch, folder: P
     monkeypatch.setitem(ROW, "verdict", "same")
     code, result = run(monkeypatch, folder, Played(correctness="hung"))
     assert code == 3
+    assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        ('<testcase name="test_output"><skipped/></testcase>', "no test ran: 1 skipped"),
+        ("", "no test ran"),
+        (None, "pytest left no junit.xml that can be read"),
+    ],
+)
+def test_correctness_without_a_test_that_ran_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tests: str | None, words: str
+) -> None:
+    monkeypatch.setitem(ROW, "verdict", "same")
+    code, result = run(monkeypatch, folder, Played(tests))
+    assert code == 3
+    assert f"correctness: broken: {words}" in upgrade_lines(result)
+    assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+def test_keyword_that_selects_no_test_leaves_correctness_open(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setitem(ROW, "verdict", "same")
+    code, result = run(monkeypatch, folder, Played(None, 5, correctness="broken"), "--arguments=-k nothing")
+    assert code == 0
+    assert "correctness: skipped: -k selects none of it" in upgrade_lines(result)
     assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
 
 
