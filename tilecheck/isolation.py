@@ -14,14 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import IO, Any
 
 from tilecheck.device import DeviceError
 from tilecheck.ledger import Symptom
-from tilecheck.processes import ends_with
+from tilecheck.watch import watched
 
 COMPILE_SECONDS = 180.0
 LAUNCH_SECONDS = 20.0
@@ -55,7 +54,6 @@ class _Task:
     device: str
     schedule: Any
     pass_configs: dict[str, Any]
-    parent: int = field(default_factory=os.getpid)
 
 
 def errors_of(symptom: Symptom) -> tuple[type[BaseException], ...]:
@@ -105,25 +103,20 @@ def run_isolated(
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as source,
         os.fdopen(read, "rb", buffering=0) as pipe,
+        watched() as start,
     ):
         pickle.dump(task, source)
         source.seek(0)
-        child = subprocess.Popen(
+        child = start(
             command,
             pass_fds=[write],
             stdin=source,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # so that its compilers end with it
         )
         os.close(write)
-        try:
-            return _follow(
-                child, pipe, output, test_id, {"compile": compile_seconds, "launch": launch_seconds}
-            )
-        finally:
-            _end(child)
+        return _follow(child, pipe, output, test_id, {"compile": compile_seconds, "launch": launch_seconds})
 
 
 def _follow(
@@ -160,18 +153,11 @@ def _tail(output: IO[bytes], size: int = 2000) -> str:
     return output.read().decode(errors="replace").strip()
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-
-
 def main(pipe: int, source: IO[bytes]) -> None:
     """The child.  pipe: where events go.  source: gives its task."""
     # The task's class is this module's, which runs under another name.
     sys.modules["tilecheck.isolation"] = sys.modules[__name__]
     task: _Task = pickle.load(source)
-    ends_with(task.parent)
     with os.fdopen(pipe, "w", buffering=1) as out:
 
         def say(**event: Any) -> None:

@@ -1,19 +1,15 @@
-"""Work in processes: side by side, and none that outlives who asked for it.
+"""Work in processes side by side, and what interrupts it.
 
 Of pieces that are done side by side, one that ends its process, as a failed check inside a compiler may,
 takes those beside it along: each of them is tried once more in a process of its own, and fails alone.
 """
 
 import multiprocessing
-import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
@@ -62,30 +58,6 @@ def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def ends_with(pid: int) -> None:
-    """Ends this process, with its group, once process `pid` is gone.
-
-    For what is started in a session of its own, so that neither a signal nor the end of the terminal reaches
-    it: a kernel that hangs must not keep the GPU when whoever launched it was killed.
-    """
-
-    def watch() -> None:
-        while running(pid):
-            time.sleep(1.0)
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def running(pid: int) -> bool:
-    """Whether there is such a process, and it has not ended yet."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"  # ended, and nobody has asked how
-
-
 @contextmanager
 def termination_interrupts() -> Iterator[None]:
     """SIGTERM, which a cancelled CI job and `timeout` send, and SIGHUP, which the end of a terminal does, end
@@ -110,6 +82,21 @@ def uninterrupted() -> Iterator[None]:
     """
     with _handled(lambda _signum, _frame: None, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
         yield
+
+
+@contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Ctrl-C and a termination come when the block is left, and not in the middle of it."""
+    came: list[int] = []
+    signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # Not what is ignored: for what is started in here it would be so no longer.
+    heard = [signum for signum in signums if callable(signal.getsignal(signum))]
+    try:
+        with _handled(lambda signum, _frame: came.append(signum), heard):
+            yield
+    finally:
+        for signum in came:
+            signal.raise_signal(signum)
 
 
 @contextmanager

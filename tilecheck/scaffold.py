@@ -112,6 +112,9 @@ def _newline(text: str) -> str:
 
 # A repository
 
+_Configuration = tuple[Path, str, Mapping[str, Any]]
+"""As `configuration_of` gives it: its file, the section there, and its options."""
+
 
 def initialize(root: Path, package: str, codegen: bool) -> list[Step]:
     """Configuration, specs package and test modules for the repository in `root`.
@@ -124,13 +127,21 @@ def initialize(root: Path, package: str, codegen: bool) -> list[Step]:
     if not root.is_dir():
         raise CannotWrite(f"{root} is no folder")
     _require_own(root, package)
-    steps = _configure(root, package)
-    steps += [_package(root, package)] if steps[0].what != "kept" else _kept_listing(root)
+    found = _configuration(root)
+    steps = _configure(root, package, found)
+    steps += [_package(root, package)] if steps[0].what != "kept" else _kept_listing(root, found)
     modules = (*MODULES, "codegen") if codegen else MODULES
     for module in modules:
         path = root / "tests" / f"test_{module}.py"
         steps.append(_created(path, template(f"tests/test_{module}.py.txt")))
     return steps
+
+
+def _configuration(root: Path) -> _Configuration | None:
+    try:
+        return configuration_of(root)
+    except ValueError as error:
+        raise CannotWrite(str(error)) from error
 
 
 def _created(path: Path, text: str) -> Step:
@@ -180,8 +191,11 @@ def _with_listing(step: Step) -> Step:
     return dataclasses.replace(step, by_hand=template("specs.py.txt").partition("\n\n")[2])
 
 
-def _kept_listing(root: Path) -> list[Step]:
-    """The file that lists the specs which a repository's configuration names; made where there is none."""
+def _kept_listing(root: Path, found: _Configuration | None) -> list[Step]:
+    """The file that lists the specs which a repository's configuration names; made where there is none.
+
+    found: the configuration in `root`; None: a file without one is there.
+    """
     try:
         project = find_project(root)
     except ValueError as error:
@@ -190,23 +204,17 @@ def _kept_listing(root: Path) -> list[Step]:
     try:
         _, listing = _home(project.root, project.pythonpath, module)
     except CannotWrite:
-        if not module.isidentifier():
+        if found is None or not module.isidentifier():
             return []
-        found = configuration_of(root)
-        assert found is not None
         return [_package(root, module), *_short_lists(*found, module)]
     step = Step("kept", listing)
     return [step if attribute else _with_listing(step)]
 
 
-def _configure(root: Path, package: str) -> list[Step]:
+def _configure(root: Path, package: str, found: _Configuration | None) -> list[Step]:
     """The lines of pytest's configuration: in a new pytest.ini, or in the one that is there; and the lists
     that it has, without what we need in them.
     """
-    try:
-        found = configuration_of(root)
-    except ValueError as error:
-        raise CannotWrite(str(error)) from error
     wanted = _options(package)
     if found is None:
         lines = "".join(f"{line}\n" for option in wanted for line in option.in_ini())

@@ -7,20 +7,19 @@ told to go on, launches each kernel once and says so.
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tilecheck.environment import of_toolkit
-from tilecheck.processes import ends_with
 from tilecheck.spec import Case
+from tilecheck.watch import watched
 
 if TYPE_CHECKING:
     from tilecheck.launch import Cuda
@@ -55,13 +54,10 @@ class Single:
 
 @dataclass(frozen=True)
 class Task:
-    """What the process does.  folder: where it says that all is ready, and is told to go on, by process
-    `parent`.
-    """
+    """What the process does.  folder: where it says that all is ready, and is told to go on."""
 
     singles: tuple[Single, ...]
     folder: Path
-    parent: int = field(default_factory=os.getpid)
 
 
 def find_tool(name: str) -> str | None:
@@ -92,26 +88,22 @@ def run_under(
         folder = Path(made)
         task = folder / "task.pickle"
         task.write_bytes(pickle.dumps(Task(tuple(singles), folder)))
-        child = subprocess.Popen(
-            [*tool, sys.executable, "-m", "tilecheck.single", str(task)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=variables,
-            start_new_session=True,
-        )
-        try:
-            ready = folder / _READY
-            left = _wait_until(lambda: ready.exists() or child.poll() is not None, seconds)
-            with alone():
-                (folder / _GO).touch()
-                code = child.wait(left)
-        except (subprocess.TimeoutExpired, TimeoutError):
-            raise ToolError(f"{Path(tool[0]).name} took longer than {seconds:g} s") from None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)  # the launch is the tool's child
-            child.wait()
+        with watched() as start:  # which ends the launch, too: it is the tool's child
+            child = start(
+                [*tool, sys.executable, "-m", "tilecheck.single", str(task)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=variables,
+            )
+            try:
+                ready = folder / _READY
+                left = _wait_until(lambda: ready.exists() or child.poll() is not None, seconds)
+                with alone():
+                    (folder / _GO).touch()
+                    code = child.wait(left)
+            except (subprocess.TimeoutExpired, TimeoutError):
+                raise ToolError(f"{Path(tool[0]).name} took longer than {seconds:g} s") from None
         output.seek(0)
         return code, output.read().decode(errors="replace")
 
@@ -129,23 +121,16 @@ def _wait_until(done: Callable[[], bool], seconds: float) -> float:
     return end - time.monotonic()
 
 
-def _wait_for_go(task: Task) -> None:
-    """However long others are alone on the GPU; raises ProcessLookupError where nobody is left to say it."""
-    while not (task.folder / _GO).exists():
-        os.kill(task.parent, 0)
-        time.sleep(0.02)
-
-
 def main(source: IO[bytes]) -> None:
     """The process under the tool."""
     from tilecheck.launch import Cuda
 
     task: Task = pickle.load(source)
-    ends_with(task.parent)
     device = Cuda()
     launches = [_prepared(single, device) for single in task.singles]
     (task.folder / _READY).touch()
-    _wait_for_go(task)
+    while not (task.folder / _GO).exists():  # however long others are alone on the GPU
+        time.sleep(0.02)
     for launch in launches:
         sys.stdout.write(f"{LAUNCHED} {launch()}\n")
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tilecheck.activity import descendants
 
@@ -21,11 +22,13 @@ _WATCHER = "import sys; sys.path.insert(0, sys.argv[1]); from tilecheck.watch im
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[int], None]]:
-    """Gives a function to be told the id of a process that was started, as leader of its session.
+def watched() -> Iterator[Callable[..., "subprocess.Popen[Any]"]]:
+    """Gives a function that starts a process as `subprocess.Popen` does, but as leader of a session.
 
-    Should this process be gone before the block is left, that one is ended, with all that it started.
+    It ends, with all that it started, when the block is left, or when this process is gone before that.
     """
+    from tilecheck.processes import interrupts_wait  # here, as the watcher does without it
+
     watcher = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _WATCHER, str(Path(__file__).parents[1])],
         stdin=subprocess.PIPE,
@@ -34,7 +37,7 @@ def watched() -> Iterator[Callable[[int], None]]:
         text=True,
         start_new_session=True,
     )
-    assert watcher.stdin is not None
+    started: list[subprocess.Popen[Any]] = []
 
     def tell(line: object) -> None:
         assert watcher.stdin is not None
@@ -42,10 +45,21 @@ def watched() -> Iterator[Callable[[int], None]]:
             watcher.stdin.write(f"{line}\n")
             watcher.stdin.flush()
 
+    def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+        with interrupts_wait():  # one between the start and the rest would leave a process that nobody knows
+            child = subprocess.Popen(command, start_new_session=True, **options)
+            started.append(child)
+            tell(child.pid)
+        return child
+
     try:
-        yield tell
+        yield start
     finally:
-        tell(_DONE)
+        for child in started:
+            end_family(child.pid)
+            child.wait()
+        tell(_DONE)  # not before, as an interrupt may keep this from ending them
+        assert watcher.stdin is not None
         with suppress(OSError):
             watcher.stdin.close()
         watcher.wait()
@@ -76,8 +90,8 @@ def asked(
 
     Raises subprocess.TimeoutExpired.
     """
-    with watched() as tell:
-        child = subprocess.Popen(
+    with watched() as start:
+        child = start(
             command,
             cwd=folder,
             env=dict(variables),
@@ -86,12 +100,6 @@ def asked(
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,
         )
-        tell(child.pid)
-        try:
-            out, err = child.communicate(given, timeout=seconds)
-        finally:
-            end_family(child.pid)
-            child.wait()
+        out, err = child.communicate(given, timeout=seconds)
         return subprocess.CompletedProcess(command, child.returncode, out, err)

@@ -87,16 +87,16 @@ def run(arguments: argparse.Namespace) -> int:
     choice = _choice(arguments, project.root)
 
     from tilecheck.nightly.job import SUMMARY, run_night
-    from tilecheck.nightly.known import known
+    from tilecheck.nightly.known import Suite, known
 
     try:
-        named = known(project)  # a mistake there is one line, before anything runs
+        suite = Suite(project.root, known(project))  # a mistake there is one line, before anything runs
     except ValueError as error:
         raise BadInput(str(error)) from error
     _claim(choice.out)
 
     history = (arguments.history or project.root / "nights" / "history").resolve()
-    code = run_night(choice, project.root, named, history, _say)
+    code = run_night(choice, suite, history, _say)
     show(f"{choice.out / SUMMARY}")
     return code
 

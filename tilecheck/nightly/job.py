@@ -18,7 +18,7 @@ from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
-from tilecheck.nightly.known import Known
+from tilecheck.nightly.known import Suite
 from tilecheck.nightly.night import Failure, Night, Time, Upgraded
 from tilecheck.nightly.plan import ON_GPU, ONLY_ON_GPU, TESTED, UNCONDITIONAL, Choice
 from tilecheck.nightly.results import (
@@ -26,19 +26,19 @@ from tilecheck.nightly.results import (
     Junit,
     Rows,
     checked,
+    of_tests,
     read_junit,
     read_report,
     read_times,
     with_bars,
 )
-from tilecheck.nightly.stages import NOTHING_SELECTED, Ended, Stage, State, run_stage
+from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
-from tilecheck.report.overview import under_way
 from tilecheck.versions import cache_folder, variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
@@ -73,26 +73,25 @@ class _Guarded:
     objections: tuple[str, ...] = ()
 
 
-def run_night(choice: Choice, root: Path, known: Known, history: Path, say: Say) -> int:
+def run_night(choice: Choice, suite: Suite, history: Path, say: Say) -> int:
     """Runs a night; its exit code.
 
-    root: the project's folder.  known: what its specs name.  history: the folder of all nights.
-    say: told of each stage as it ends.
+    history: the folder of all nights.  say: told of each stage as it ends.
 
     All that is found lies in `choice.out` then: night.json, summary.md, trends.json, logs/, and a folder a
     stage; of them report/ has the page of all nights, this one included. That page is made when the night is
     on record, and only then does the first page of the report lead to it. If the night is killed before, the
     report is as its stage left it, without page and link; the page of the next night shows what is on record.
     """
-    begun = _Begun(datetime.now(timezone.utc).isoformat(timespec="seconds"), *commit_of(root))
+    begun = _Begun(datetime.now(timezone.utc).isoformat(timespec="seconds"), *commit_of(suite.root))
     say(f"seed {choice.seed}; to repeat this night: --seed {choice.seed}")
     ended: list[Ended] = []
     interrupted = False
     guarded = _Guarded(SIMULATED if choice.simulate else choice.gpu, "", {})
     with ExitStack() as held, termination_interrupts():
         try:
-            ended, guarded = _guard(choice, root, say, held)
-            _run_stages(choice, root, known, guarded, ended, say)
+            ended, guarded = _guard(choice, suite.root, say, held)
+            _run_stages(choice, suite, guarded, ended, say)
             held.enter_context(uninterrupted())  # a whole night is known by now, and has to be written
         except KeyboardInterrupt:
             held.enter_context(uninterrupted())
@@ -101,8 +100,8 @@ def run_night(choice: Choice, root: Path, known: Known, history: Path, say: Say)
         for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
             shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
         code = INTERRUPTED if interrupted else exit_code(ended)
-        night, notes = _night(choice, root, known, guarded, begun, ended, code)
-        told = _told(choice, root, known, history, night, ended, notes)
+        night, notes = _night(choice, suite, guarded, begun, ended, code)
+        told = _told(choice, suite, history, night, ended, notes)
     for line in ("", *lines(told)):
         say(line)
     return code
@@ -162,24 +161,22 @@ def _lock(uuid: str) -> FileLock:
     return FileLock(folder / f"{uuid}.lock", timeout=0)
 
 
-def _run_stages(
-    choice: Choice, root: Path, known: Known, guarded: _Guarded, ended: list[Ended], say: Say
-) -> None:
+def _run_stages(choice: Choice, suite: Suite, guarded: _Guarded, ended: list[Ended], say: Say) -> None:
     """Runs all stages but the guard and adds each to `ended` as it ends: an interrupt loses none of them.
 
     ended: the guard, if it ran.
     """
     refused = any(each.state != "passed" for each in ended)
     variables = _variables(choice)
-    reports = _has_report(choice.python, root, variables)
+    reports = _has_report(choice.python, suite.root, variables)
     arch = guarded.arch if guarded.arch in ARCHES else ""
-    for planned in plan.stages(choice, root, known, arch, reports, refused):
+    for planned in plan.stages(choice, suite, arch, reports, refused):
         # What the report is made of is known only when the others have ended.
         stage = plan.report(choice) if planned.name == "report" else planned
         each = _not_run(stage, choice, refused, reports, ended)
         if each is None:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
-            each = _run(stage, choice, root, variables)
+            each = _run(stage, choice, suite.root, variables)
         ended.append(each)
         _say_ended(each, say)
 
@@ -212,34 +209,11 @@ def _not_run(
 
 def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str]) -> Ended:
     ended = run_stage(stage, choice.out / "logs", root, variables)
-    if stage.name in TESTED and choice.arguments and ended.codes == (NOTHING_SELECTED,):
-        words = f"{choice.arguments[0]} selects none of it"
-        return dataclasses.replace(ended, state="skipped", words=words)
-    if ended.state == "hung" and (told := _at_the_end(choice.folder(stage.name) / "report")):
-        ended = dataclasses.replace(ended, words=f"{ended.words}; under way: {told}")
-    why = _without_a_word(stage.name, choice, root) if ended.state == "passed" else ""
-    return dataclasses.replace(ended, state="broken", words=why) if why else ended
-
-
-def _at_the_end(report: Path) -> str:
-    """Which tests a stage was at when it was ended, the longest first; "" where its report does not say."""
-    found = read_report(report)
-    return "; ".join(filter(None, map(under_way, found.runs))) if found else ""
-
-
-def _without_a_word(name: str, choice: Choice, root: Path) -> str:
-    """Why a stage that passed is not green all the same: it left no word of what it found; "": it did."""
-    if name == "report" and not (choice.folder(name) / PAGE).exists():
-        return f"tilecheck report left no {PAGE}"
-    if name not in TESTED:
-        return ""
-    tested = read_junit(choice.folder(name) / "junit.xml", name, root, Rows({}), choice.seed)
-    if tested is None:
-        return "pytest left no junit.xml that can be read"
-    if tested.counts["passed"] or tested.counts["failed"]:
-        return ""
-    skipped = tested.counts["skipped"]
-    return f"no test ran{f': {skipped} skipped' if skipped else ''}"
+    if stage.name in TESTED:
+        return of_tests(ended, choice.folder(stage.name), choice.arguments)
+    if stage.name == "report" and ended.state == "passed" and not (choice.folder("report") / PAGE).exists():
+        return dataclasses.replace(ended, state="broken", words=f"tilecheck report left no {PAGE}")
+    return ended
 
 
 def _variables(choice: Choice) -> dict[str, str]:
@@ -281,8 +255,7 @@ def _toolchain(python: str, root: Path) -> dict[str, str]:
 
 def _night(
     choice: Choice,
-    root: Path,
-    known: Known,
+    suite: Suite,
     guarded: _Guarded,
     begun: _Begun,
     ended: Sequence[Ended],
@@ -292,7 +265,7 @@ def _night(
     notes: list[str] = []
     failures: list[Failure] = []
     for name in TESTED:
-        tested = _tested(choice, root, known, name)
+        tested = _tested(choice, suite, name)
         if tested is not None:
             failures += tested.failures
         elif states.get(name) in ("failed", "broken", "hung"):
@@ -304,7 +277,7 @@ def _night(
             notes.append(why)
         times = with_bars(times, read_report(choice.folder("latency") / "report"))
     reports = [read_report(choice.folder(name) / "report") for name in RIGHT]
-    if changed := _changed_since(begun, root):
+    if changed := _changed_since(begun, suite.root):
         notes.append(changed)
     night = Night(
         date=begun.date,
@@ -325,9 +298,10 @@ def _night(
     return night, notes
 
 
-def _tested(choice: Choice, root: Path, known: Known, name: str) -> Junit | None:
+def _tested(choice: Choice, suite: Suite, name: str) -> Junit | None:
     """What pytest left of a stage."""
-    return read_junit(choice.folder(name) / "junit.xml", name, root, Rows(known.tests), choice.seed)
+    rows = Rows(suite.known.tests)
+    return read_junit(choice.folder(name) / "junit.xml", name, suite.root, rows, choice.seed)
 
 
 def commit_of(root: Path) -> tuple[str, bool]:
@@ -353,8 +327,7 @@ def _changed_since(begun: _Begun, root: Path) -> str:
 
 def _told(
     choice: Choice,
-    root: Path,
-    known: Known,
+    suite: Suite,
     folder: Path,
     night: Night,
     ended: Sequence[Ended],
@@ -376,14 +349,14 @@ def _told(
         night = dataclasses.replace(night, newest=found.words, upgrade=_upgraded(found))
     night = _with_facts(choice, history, night, notes)
     nights = [*past.nights, night]
-    findings = triage(night, past.nights, history.facts, root)
+    findings = triage(night, past.nights, history.facts, suite.root)
     ratios = series(nights, "ratio")
     told = Told(
         night=night,
         ended=ended,
         findings=findings,
         upgrade=found,
-        beside=beside(_tested(choice, root, known, "correctness"), _tested(choice, root, known, "newest")),
+        beside=beside(_tested(choice, suite, "correctness"), _tested(choice, suite, "newest")),
         drifting=drift_lines(drifts(series(nights)), drifts(ratios), ratios),
         nights=len(past.nights),
         notes=notes,
@@ -395,7 +368,7 @@ def _told(
         notes.append(f"the history was not written: {error}")
     replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
     if "report" in choice.stages:
-        notes += _draw(folder, choice.folder("report"), root.name)
+        notes += _draw(folder, choice.folder("report"), suite.root.name)
     _write(choice, told)  # with the notes on what came last
     return told
 

@@ -29,6 +29,14 @@ class Known:
     rows: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Suite:
+    """What a night is of.  root: the project's folder.  known: what its specs name."""
+
+    root: Path
+    known: Known
+
+
 def known(project: Project) -> Known:
     """What the project's specs name; raises ValueError, in one line."""
     command = [sys.executable, "-m", "tilecheck.nightly.known", str(project.root)]

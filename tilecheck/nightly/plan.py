@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilecheck.nightly.known import Known
+from tilecheck.nightly.known import Known, Suite
 from tilecheck.nightly.stages import Stage, Step
 
 LIMITS = {
@@ -78,24 +78,22 @@ def guard_file(choice: Choice) -> Path:
     return choice.folder("guard") / "guard.json"
 
 
-def stages(
-    choice: Choice, root: Path, known: Known, arch: str, reports: bool, refused: bool = False
-) -> list[Stage]:
+def stages(choice: Choice, suite: Suite, arch: str, reports: bool, refused: bool = False) -> list[Stage]:
     """All but the guard, in their order.
 
-    root: the project's folder.  known: what its specs name.  arch: of the GPU, whose code is recorded.
-    reports: whether pytest has `--tilecheck-report`.  refused: the guard does not let them onto the GPU.
+    arch: of the GPU, whose code is recorded.  reports: whether pytest has `--tilecheck-report`.
+    refused: the guard does not let them onto the GPU.
     """
     made: dict[str, Callable[[], Stage]] = {
         "doctor": lambda: _doctor(choice, refused),
         "latency": lambda: _latency(choice, reports),
         "correctness": lambda: _correctness(choice, reports),
-        "schedules": lambda: _schedules(choice, root, reports),
+        "schedules": lambda: _schedules(choice, suite.root, reports),
         "sanitizer": lambda: _stage(
             choice, "sanitizer", _pytest(choice, "sanitizer", reports, "-m", "sanitizer", "-n", "auto")
         ),
-        "codegen": lambda: _codegen(choice, known, arch, reports),
-        "newest": lambda: _newest(choice, root, arch),
+        "codegen": lambda: _codegen(choice, suite.known, arch, reports),
+        "newest": lambda: _newest(choice, suite.root, arch),
         "report": lambda: report(choice),
     }
     return [make() for name, make in made.items() if name in choice.stages]

@@ -2,15 +2,17 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.gist import wrong_line
 from tilecheck.latency.baselines import BaselineError, read_run
 from tilecheck.nightly.night import Checked, Failure, Time
+from tilecheck.nightly.stages import NOTHING_SELECTED, Ended
 from tilecheck.report.folder import ReportError, read
 from tilecheck.report.model import BAD, Report
+from tilecheck.report.overview import under_way
 
 RIGHT = ("correctness", "schedules")
 """Sections of a report, and stages, that ask whether a kernel is right."""
@@ -71,6 +73,38 @@ def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Jun
             )
         )
     return Junit(counts, tuple(failures))
+
+
+def of_tests(ended: Ended, folder: Path, arguments: Sequence[str]) -> Ended:
+    """How a stage of tests ended: one that pytest passed, but in which no test ran, has answered nothing. One
+    that hung says which tests it was at.
+
+    folder: where pytest was to leave junit.xml and a report.  arguments: of the night, which may select no
+    test of a stage.
+    """
+    if arguments and ended.codes == (NOTHING_SELECTED,):
+        return replace(ended, state="skipped", words=f"{arguments[0]} selects none of it")
+    if ended.state == "hung" and (told := _at_the_end(folder / "report")):
+        return replace(ended, words=f"{ended.words}; under way: {told}")
+    why = _without_a_test(folder / "junit.xml") if ended.state == "passed" else ""
+    return replace(ended, state="broken", words=why) if why else ended
+
+
+def _at_the_end(report: Path) -> str:
+    """Which tests a run was at when it was ended, the longest first; "" where its report does not say."""
+    found = read_report(report)
+    return "; ".join(filter(None, map(under_way, found.runs))) if found else ""
+
+
+def _without_a_test(junit: Path) -> str:
+    """Why a run that pytest passed is no answer; "": it is one."""
+    tested = read_junit(junit, "", Path(), Rows({}), 0)
+    if tested is None:
+        return "pytest left no junit.xml that can be read"
+    if tested.counts["passed"] or tested.counts["failed"]:
+        return ""
+    skipped = tested.counts["skipped"]
+    return f"no test ran{f': {skipped} skipped' if skipped else ''}"
 
 
 def _node_id(case: ElementTree.Element, root: Path) -> str:

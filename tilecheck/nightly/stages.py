@@ -176,17 +176,16 @@ def _run(
     if step.out is not None:
         step.out.parent.mkdir(parents=True, exist_ok=True)
         made = step.out.open("wb")
-    with watched() as tell:
+    with watched() as start:
         try:
             with _heeding_interrupts():
-                child = subprocess.Popen(
+                child = start(
                     step.command,
                     cwd=root,
                     env=dict(variables),
                     stdin=subprocess.DEVNULL,
                     stdout=made if made is not None else output,
                     stderr=output,
-                    start_new_session=True,
                 )
         except OSError as error:
             os.write(output, f"error: {step.command[0]} does not run: {error.strerror}\n".encode())
@@ -194,20 +193,18 @@ def _run(
         finally:
             if made is not None:
                 made.close()
-        family: list[int] = []
         try:
-            tell(child.pid)
             return child.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
             family = [pid for pid, _ in descendants(child.pid)]  # while they can be told by their parents
-            with suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(grace)
+            try:
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGINT)
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(grace)
+            finally:
+                end_family(child.pid, family)
             return None
-        finally:
-            end_family(child.pid, family)
-            child.wait()
 
 
 @contextmanager

@@ -9,9 +9,12 @@ FOLDER/newest.json.
 import argparse
 import dataclasses
 import json
+import re
 import shlex
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,8 +23,12 @@ from tilecheck.environment import version
 from tilecheck.files import replace
 from tilecheck.nightly.newest import Newest, NoVersion, newest
 from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
+from tilecheck.nightly.results import of_tests
 from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
+
+COLLECTING = 120.0
+"""Seconds for pytest to say what it selects."""
 
 RESULT, KERNELS = "newest.json", "kernel-cache"
 
@@ -69,18 +76,30 @@ def read(folder: Path) -> Upgrade | None:
         return None
 
 
-def stages(choice: Choice, python: str, found: Newest, pinned: str, arch: str, folder: Path) -> list[Stage]:
-    """The parts; each gets its limit when its turn comes."""
+def stages(
+    choice: Choice, python: str, found: Newest, pinned: str, arch: str, folder: Path, rows: Sequence[str]
+) -> list[Stage]:
+    """The parts; each gets its limit when its turn comes.  rows: that are timed; none: all of them."""
     test = pytest_command(choice, python, folder, *CORRECTNESS)
     made = [Stage("correctness", (Step(test),), 0)]
     if not choice.simulate:
-        rows = f"--json={folder / 'ab.json'}"
-        command = (choice.python, "-m", "tilecheck", "ab", "installed", f"tilelang=={found.version}", rows)
+        versions = ("installed", f"tilelang=={found.version}")
+        only = [word for row in rows for word in ("-k", row)]
+        command = (choice.python, "-m", "tilecheck", "ab", *versions, f"--json={folder / 'ab.json'}", *only)
         made.append(Stage("latency", (Step(command, answers=(3,)),), 0))
     compare = (choice.python, "-m", "tilecheck", "diff-codegen", pinned, found.version)
     arches = ("--arch", arch) if arch else ()
     made.append(Stage("codegen", (Step((*compare, *arches), out=folder / "diff-codegen.txt"),), 0))
     return made
+
+
+def timed(choice: Choice, root: Path) -> list[str]:
+    """The rows that the night's arguments for pytest leave to be timed."""
+    command = (choice.python, "-m", "pytest", "--collect-only", "-q", "-m", "latency", *choice.arguments)
+    done = subprocess.run(
+        command, cwd=root, env=variables_of(), capture_output=True, text=True, check=False, timeout=COLLECTING
+    )
+    return re.findall(r"::\w+\[(.+)\]$", done.stdout, re.MULTILINE)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -109,7 +128,8 @@ def main(arguments: argparse.Namespace) -> int:
         simulate=arguments.simulate,
         arguments=tuple(shlex.split(arguments.arguments)),
     )
-    planned = stages(choice, str(environment.python), found, pinned, arguments.arch, folder)
+    rows = timed(choice, arguments.root) if choice.arguments else []
+    planned = stages(choice, str(environment.python), found, pinned, arguments.arch, folder, rows)
     result = dataclasses.replace(result, planned=tuple(stage.name for stage in planned))
     _write(folder, result)
     for stage in planned:
@@ -117,14 +137,19 @@ def main(arguments: argparse.Namespace) -> int:
         limit = max(1.0, left * SHARES[stage.name])
         python = stage.steps[0].command[0]
         variables = {**variables_of(python), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
-        ended = run_stage(
-            dataclasses.replace(stage, seconds=limit), folder / "logs", arguments.root, variables
-        )
+        if stage.name == "latency" and choice.arguments and not rows:
+            ended = Ended(stage.name, "skipped", 0.0, f"{choice.arguments[0]} selects none of it")
+        else:
+            stage = dataclasses.replace(stage, seconds=limit)
+            ended = run_stage(stage, folder / "logs", arguments.root, variables)
+        if ended.name == "correctness":
+            ended = of_tests(ended, folder, choice.arguments)
         result = _with(result, ended, folder)
         _write(folder, result)
         _note(f"{ended.name}: {ended.state}{f': {ended.words}' if ended.words else ''}")
-    states = {ended.state for ended in result.parts}
-    return 1 if "failed" in states else 3 if states - {"passed"} else 0
+    if any(part.state == "failed" for part in result.parts):
+        return 1
+    return 0 if all(part.green for part in result.parts) else 3
 
 
 def _with(result: Upgrade, ended: Ended, folder: Path) -> Upgrade:

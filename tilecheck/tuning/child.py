@@ -9,10 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import IO, Any
 
 from tilecheck.gist import telling_line
+from tilecheck.watch import watched
 
 
 class Hung(Exception):
@@ -37,6 +38,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: IO[bytes] | None = None
         self._said: IO[bytes] | None = None
+        self._watch = ExitStack()
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
         """The answer; raises Hung after `seconds`, and Died."""
@@ -67,11 +69,10 @@ class Child:
 
     def end(self) -> None:
         """Ends the process, and lets go of all that is left of it."""
-        self.kill()
         process, self._process = self._process, None
         if process is None:
             return
-        process.wait()
+        self._watch.close()
         for stream in (process.stdin, self._answers, self._said):
             if stream is not None:
                 with suppress(OSError):
@@ -80,15 +81,21 @@ class Child:
     def _start(self) -> None:
         read, write = os.pipe()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed by `end`
-        self._process = subprocess.Popen(
-            [*self._command, str(write), self._argument],
-            pass_fds=[write],
-            stdin=subprocess.PIPE,
-            stdout=self._said,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # so that its compilers end with it, and an interrupt is the parent's
-        )
+        with ExitStack() as left:
+            start = left.enter_context(watched())
+            self._process = start(
+                [*self._command, str(write), self._argument],
+                pass_fds=[write],
+                stdin=subprocess.PIPE,
+                stdout=self._said,
+                stderr=subprocess.STDOUT,
+                env={
+                    **os.environ,
+                    **self._environment,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                },
+            )
+            self._watch = left.pop_all()  # which is left by `end`
         os.close(write)
         self._answers = os.fdopen(read, "rb", buffering=0)
         self._received = b""

@@ -17,7 +17,6 @@ from tilecheck.conformance import Mismatch, check
 from tilecheck.gist import gist
 from tilecheck.latency.timing import Samples, TimingError
 from tilecheck.loading import load_specs
-from tilecheck.processes import ends_with
 from tilecheck.program import Program, build_program
 from tilecheck.tuning.outcomes import Failure, Timing
 from tilecheck.tuning.space import schedule_of
@@ -243,7 +242,6 @@ def does_not_fit(facts: "Facts", target: Arch) -> str | None:
 
 def main(arguments: Sequence[str], requests: IO[str]) -> None:
     """Answers until `requests` end.  arguments: file descriptor for the answers, and the task."""
-    ends_with(os.getppid())
     try:
         worker = Worker(Task.of_text(arguments[1]))
     except ValueError as error:  # the kernels' file cannot be imported; one line says why

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilecheck.processes import ends_with
 from tilecheck.tutorial.page import Page, Section, read_page
 
 
@@ -61,8 +60,7 @@ def _run_command(path: Path, line: int, words: list[str]) -> None:
 
 
 def main(arguments: Mapping[str, str]) -> int:
-    """The child of `course`.  arguments: file, section, gpu, and its parent."""
-    ends_with(int(arguments["parent"]))
+    """The child of `course`.  arguments: file, section and gpu."""
     page = read_page(Path(arguments["file"]))
     try:
         run_section(page, page.sections[int(arguments["section"]) - 1], arguments["gpu"] == "yes")

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tilecheck.tutorial.page import Page, Section
+from tilecheck.watch import watched
 
 SECONDS = 900.0
 """The longest that a section may take."""
@@ -65,7 +65,7 @@ def _state(code: int | None) -> State:
 def _run(page: Page, section: Section, root: Path, gpu: bool, limit: float) -> tuple[int | None, str]:
     """The exit code of a section's process, None where it had to be ended; and why it is not 0."""
     command = [sys.executable, "-m", "tilecheck.tutorial.blocks", f"file={page.path.resolve()}"]
-    command += [f"section={section.number}", f"gpu={'yes' if gpu else 'no'}", f"parent={os.getpid()}"]
+    command += [f"section={section.number}", f"gpu={'yes' if gpu else 'no'}"]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(root), *sys.path])),
@@ -75,21 +75,12 @@ def _run(page: Page, section: Section, root: Path, gpu: bool, limit: float) -> t
         environment["OMP_NUM_THREADS"] = (
             "1"  # as `device.one_thread`: what is simulated is too small for more
         )
-    child = subprocess.Popen(
-        command,
-        cwd=root,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # so that what it started ends with it
-    )
-    try:
-        _, told = child.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        _end(child)
-        return None, f"no end within {limit:g} s"
-    finally:
-        _end(child)
+    with watched() as start:
+        child = start(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True)
+        try:
+            _, told = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None, f"no end within {limit:g} s"
     sys.stderr.write(told)
     lines = [line for line in told.splitlines() if line.strip()]
     if child.returncode < 0:
@@ -98,9 +89,3 @@ def _run(page: Page, section: Section, root: Path, gpu: bool, limit: float) -> t
         return 0, ""
     own = [line for line in lines if line.startswith(str(page.path.resolve()))]
     return child.returncode, (own or lines or [f"exit code {child.returncode}"])[0]
-
-
-def _end(child: "subprocess.Popen[str]") -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()

@@ -20,7 +20,7 @@ from tilecheck.git import git
 from tilecheck.latency.baselines import read_run
 from tilecheck.nightly import job
 from tilecheck.nightly.history import History
-from tilecheck.nightly.known import Known
+from tilecheck.nightly.known import Known, Suite
 from tilecheck.nightly.plan import LIMITS, Choice
 from tilecheck.nightly.stages import Ended
 from tilecheck.nightly.verdict import LEGEND, NUMBERS, TENS, exit_code, in_words
@@ -136,7 +136,7 @@ class Stage:
         given = scenario.pop("choice", {})
         (self.folder / "scenario.json").write_text(json.dumps(scenario))
         choice = Choice(python=str(self.python), out=out, gpu=H200, seed=seed, **given)
-        code = job.run_night(choice, self.root, KNOWN, self.folder / "history", self.said.append)
+        code = job.run_night(choice, Suite(self.root, KNOWN), self.folder / "history", self.said.append)
         self.out = out
         return code, json.loads((out / "night.json").read_text())
 
@@ -685,12 +685,12 @@ def test_night_that_is_terminated_writes_what_it_has(stage: Stage, how: signal.S
     code = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
-from test_job import KNOWN, Stage, H200, job, Choice
+from test_job import KNOWN, Stage, Suite, H200, job, Choice
 stage = Stage.__new__(Stage)
 stage.root = Path({str(stage.root)!r})
 choice = Choice(python={str(stage.python)!r}, out=Path({str(out)!r}), gpu=H200, seed=7)
 say = lambda text: print(text, flush=True)
-sys.exit(job.run_night(choice, stage.root, KNOWN, Path({str(stage.folder / "history")!r}), say))
+sys.exit(job.run_night(choice, Suite(stage.root, KNOWN), Path({str(stage.folder / "history")!r}), say))
 """
     ran = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=variables_of(), cwd=stage.folder
@@ -725,7 +725,7 @@ import sys
 from tilecheck.cli import entry
 from tilecheck.nightly import job, known
 
-def night(choice, root, known, history, say):
+def night(choice, suite, history, say):
     for line in ("one", "two", "three"):
         say(line)
     (choice.out / "written").touch()

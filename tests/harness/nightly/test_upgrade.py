@@ -8,6 +8,7 @@ import pytest
 
 from tilecheck.nightly import upgrade
 from tilecheck.nightly.newest import Newest
+from tilecheck.nightly.plan import Choice
 from tilecheck.nightly.stages import Ended, Stage
 from tilecheck.nightly.words import upgrade_lines, upgrade_verdict
 from tilecheck.versions import NoEnvironment
@@ -16,23 +17,31 @@ ROW = {"row": "softmax-one", "verdict": "slower", "old": 1e-4, "new": 1.1e-4, "r
 
 
 class Played:
-    """Stands for `run_stage`.  states: of each part, by name."""
+    """Stands for `run_stage`.  states: of each part, by name.  tests: what pytest's file says of them; None:
+    there is none.  code: pytest's exit code.
+    """
 
-    def __init__(self, **states: str) -> None:
-        self._states = states
+    def __init__(
+        self, tests: str | None = '<testcase name="test_output"/>', code: int = 0, **states: str
+    ) -> None:
+        self._tests, self._code, self._states = tests, code, states
         self.stages: list[Stage] = []
         self.variables: dict[str, str] = {}
 
     def __call__(self, stage: Stage, logs: Path, root: Path, variables: dict[str, str]) -> Ended:
         self.stages.append(stage)
         self.variables = variables
+        if stage.name == "correctness" and self._tests is not None:
+            (logs.parent / "junit.xml").write_text(f"<testsuite>{self._tests}</testsuite>")
         if stage.name == "latency":
             (logs.parent / "ab.json").write_text(json.dumps({"rows": [ROW]}))
         if stage.name == "codegen":
             (logs.parent / "diff-codegen.txt").write_text(
                 "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe.\n"
             )
-        return Ended(stage.name, self._states.get(stage.name, "passed"), 1.0)  # type: ignore[arg-type]
+        codes = (self._code if stage.name == "correctness" else 0,)
+        state = self._states.get(stage.name, "passed")
+        return Ended(stage.name, state, 1.0, codes=codes)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -71,6 +80,7 @@ def _environment(version: str, told: Any, index: str) -> Any:
 
 def test_both_are_set_side_by_side(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     played = Played(latency="failed", codegen="failed")
+    monkeypatch.setattr(upgrade, "timed", lambda *_: ["softmax-one", "softmax-one-more"])
     code, result = run(monkeypatch, folder, played, "--arguments=-k 'softmax and one'")
     assert code == 1
     correctness, latency, codegen = (stage.steps[0].command for stage in played.stages)
@@ -78,12 +88,39 @@ def test_both_are_set_side_by_side(monkeypatch: pytest.MonkeyPatch, folder: Path
     assert correctness[-2:] == ("-k", "softmax and one")
     assert {"--tilecheck-seed=7", "--tilecheck-require-gpu"} <= set(correctness)
     assert latency[2:6] == ("tilecheck", "ab", "installed", "tilelang==0.1.16")  # in turn, on one GPU
+    assert latency[7:] == ("-k", "softmax-one", "-k", "softmax-one-more")
     assert codegen[2:] == ("tilecheck", "diff-codegen", "0.1.15", "0.1.16", "--arch", "sm_90a")
     assert played.variables["TILELANG_CACHE_DIR"] == str(folder / "kernel-cache")
     assert result.codegen == "2 rows: 1 worse, 1 same. Not safe."
     assert result.of("slower") == [ROW]
     assert upgrade_verdict(result) == "0.1.15 -> 0.1.16: slows 1 of 1 rows and makes code worse"
     assert "softmax-one: slower, 100 us -> 110 us (+10.0 %)" in upgrade_lines(result)
+
+
+PYTEST = """#!/bin/sh
+echo "$@" >&2
+echo 'tests/test_latency.py::test_latency[softmax-one]'
+echo 'tests/test_latency.py::test_latency[matmul-square-512-fp16]'
+echo ''
+echo '2/76 tests collected (74 deselected) in 1.02s'
+"""
+
+
+def test_rows_that_are_timed_are_those_that_pytest_selects(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTEST)
+    python.chmod(0o755)
+    choice = Choice(str(python), tmp_path, gpu="", seed=7, arguments=("-k", "one or 512"))
+    assert upgrade.timed(choice, tmp_path) == ["softmax-one", "matmul-square-512-fp16"]
+
+
+def test_nothing_is_timed_where_no_row_is_selected(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    played = Played()
+    monkeypatch.setattr(upgrade, "timed", lambda *_: [])
+    _, result = run(monkeypatch, folder, played, "--arguments=-k nothing")
+    assert result.states == {"correctness": "passed", "latency": "skipped", "codegen": "passed"}
+    assert [stage.name for stage in played.stages] == ["correctness", "codegen"]
+    assert upgrade_verdict(result).endswith("not answered: latency")
 
 
 def test_parts_share_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -104,6 +141,35 @@ def test_part_that_hangs_is_no_answer(monkeypatch: pytest.MonkeyPatch, folder: P
     monkeypatch.setitem(ROW, "verdict", "same")
     code, result = run(monkeypatch, folder, Played(correctness="hung"))
     assert code == 3
+    assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        ('<testcase name="test_output"><skipped/></testcase>', "no test ran: 1 skipped"),
+        ("", "no test ran"),
+        (None, "pytest left no junit.xml that can be read"),
+    ],
+)
+def test_correctness_without_a_test_that_ran_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tests: str | None, words: str
+) -> None:
+    monkeypatch.setitem(ROW, "verdict", "same")
+    code, result = run(monkeypatch, folder, Played(tests))
+    assert code == 3
+    assert f"correctness: broken: {words}" in upgrade_lines(result)
+    assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+def test_keyword_that_selects_no_test_leaves_correctness_open(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setitem(ROW, "verdict", "same")
+    monkeypatch.setattr(upgrade, "timed", lambda *_: ["softmax-one"])
+    code, result = run(monkeypatch, folder, Played(None, 5, correctness="broken"), "--arguments=-k nothing")
+    assert code == 0
+    assert "correctness: skipped: -k selects none of it" in upgrade_lines(result)
     assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
 
 
