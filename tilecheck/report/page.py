@@ -17,6 +17,7 @@ from tilecheck.report.overview import (
     sections,
 )
 from tilecheck.report.rendering import LATER, Plot, render
+from tilecheck.report.roofs import Roof, measured, points_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class KernelPage:
 
 def page(report: Report) -> str:
     """The text of index.html."""
+    views = kernels(report)
+    roofs = measured([point for view in views for point in points_of(view.kernel, view.latency)])
     return render(
         "report.html.j2",
         version=report.tilecheck,
@@ -43,7 +46,7 @@ def page(report: Report) -> str:
         longest=max((view.seconds for view in sections(report)), default=0.0) or 1.0,
         failures=failures(report),
         quiet=[t for t in report.tests if t.outcome in ("skipped", "xfailed", "xpassed")],
-        pages=[_kernel_page(view) for view in kernels(report)],
+        pages=[_kernel_page(view, roofs) for view in views],
         several=len(report.runs) > 1,
         in_words=in_words,
         columns=COLUMNS,
@@ -52,13 +55,8 @@ def page(report: Report) -> str:
     )
 
 
-def _kernel_page(view: KernelView) -> KernelPage:
-    cases = {case.id: case for case in view.kernel.cases}
-    points = [
-        plots.Point(row, case.dtype, case.flops, case.bytes)
-        for row in view.latency
-        if (case := cases.get(row.case)) and case.flops and case.bytes and row.peak_flops and row.peak_bytes
-    ]
+def _kernel_page(view: KernelView, roofs: Mapping[tuple[float, float], Roof]) -> KernelPage:
+    points = points_of(view.kernel, view.latency)
     now = {row.row: row.median for row in view.latency}
     return KernelPage(
         view=view,
@@ -72,9 +70,9 @@ def _kernel_page(view: KernelView) -> KernelPage:
         latency=_plot(view.latency, plots.latency_plot, "Medians with quartiles, the best first."),
         roofline=_plot(
             points,
-            plots.roofline_plot,
+            lambda points: plots.roofline_plot(points, roofs),
             "What each row reaches under the roofs of its GPU: device memory on the slope, tensor cores at "
-            "the top.",
+            "the top. Dashed: the most that any row of this report, or its vendor, was seen to reach.",
         ),
         histories={
             gpu: Plot(plots.history_plot(rows, now), f"Stored times of {gpu}, file by file.")

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tilecheck.latency.gate import seconds as in_seconds
 from tilecheck.report.model import Latency, Numerics, Stored
 from tilecheck.report.overview import share, short
+from tilecheck.report.roofs import Point, Roof
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,30 +105,11 @@ def latency_plot(rows: Sequence[Latency]) -> str:
         return done(titles)
 
 
-@dataclass(frozen=True)
-class Point:
-    """A row under its roof.  flops, bytes: of its case."""
-
-    row: Latency
-    dtype: str
-    flops: float
-    bytes: float
-
-    @property
-    def intensity(self) -> float:
-        return self.flops / self.bytes
-
-    @property
-    def roof(self) -> tuple[float, float]:
-        """Operations and bytes a second."""
-        return self.row.peak_flops or math.nan, self.row.peak_bytes or math.nan
-
-
-def roofline_plot(points: Sequence[Point]) -> str:
-    """Where rows lie under the roofs of their GPU."""
+def roofline_plot(points: Sequence[Point], measured: Mapping[tuple[float, float], Roof]) -> str:
+    """Where rows lie under the roofs of their GPU.  measured: by what it is rated for."""
     roofs: dict[tuple[float, float], list[Point]] = {}
-    for point in sorted(points, key=lambda point: point.roof, reverse=True):
-        roofs.setdefault(point.roof, []).append(point)
+    for point in sorted(points, key=lambda point: point.rated, reverse=True):
+        roofs.setdefault(point.rated, []).append(point)
     reached = [p.intensity for p in points] + [flops / rate for flops, rate in roofs]
     low, high = (
         10 ** math.floor(math.log10(min(reached)) - 0.2),
@@ -138,9 +119,16 @@ def roofline_plot(points: Sequence[Point]) -> str:
         axes = figure.subplots()
         titles: list[list[str]] = []
         for i, ((flops, rate), members) in enumerate(roofs.items()):
-            _roof(axes, flops, rate, low, high, _SERIES[i % len(_SERIES)], members)
+            seen = measured.get((flops, rate), Roof(None, None))
+            top = _roof(axes, Roof(flops, rate), seen, low, high)
+            kinds = ", ".join(sorted({short(point.dtype) for point in members}))
+            words = f"{kinds}: {_rated(flops, seen.flops, ',.0f', 'TFLOP/s')}"
+            # The first above its line; the others, which lie lower, below what was seen of them.
+            at, by = (flops / 1e12, 4) if i == 0 else (top, -12)
+            _label(axes, words, high, at, (-2, by), _SERIES[i % len(_SERIES)], ha="right")
             if i == 0:
-                _label(axes, f"{rate / 1e12:.3g} TB/s", low, low * rate / 1e12, (30, 12), "muted")
+                words = _rated(rate, seen.bytes, ".3g", "TB/s")
+                _label(axes, words, low, low * rate / 1e12, (52, 10), "muted")
             titles.append([f"{point.row.row}: {_reached(point.row)}" for point in members])
             axes.scatter(
                 [point.intensity for point in members],
@@ -165,14 +153,27 @@ def roofline_plot(points: Sequence[Point]) -> str:
         return done(titles)
 
 
-def _roof(
-    axes: Any, flops: float, rate: float, low: float, high: float, color: str, members: Sequence[Point]
-) -> None:
-    ridge = flops / rate
-    heights = [each / 1e12 for each in (low * rate, flops, flops)]
-    axes.plot([low, ridge, high], heights, color=_COLOR["muted"], linewidth=1.2)
-    kinds = ", ".join(sorted({short(point.dtype) for point in members}))
-    _label(axes, f"{kinds}: {flops / 1e12:,.0f} TFLOP/s", high, flops / 1e12, (-2, 4), color, ha="right")
+def _roof(axes: Any, rated: Roof, seen: Roof, low: float, high: float) -> float:
+    """A roof, and dashed below it what was seen of it, as far as it is known; the lower top, in TFLOP/s."""
+    assert rated.flops and rated.bytes
+    axes.plot(*_line(rated.flops, rated.bytes, low, high), color=_COLOR["muted"], linewidth=1.2)
+    dashed = {"color": _COLOR["muted"], "linewidth": 1, "linestyle": (0, (4, 3))}
+    xs, ys = _line(seen.flops or rated.flops, seen.bytes or rated.bytes, low, high)
+    if seen.bytes:
+        axes.plot(xs[:2], ys[:2], **dashed)
+    if seen.flops:
+        axes.plot(xs[1:], ys[1:], **dashed)
+    return ys[-1]
+
+
+def _rated(rated: float, seen: float | None, form: str, unit: str) -> str:
+    told = f"{format(rated / 1e12, form)} {unit}"
+    return told if seen is None else f"{told}, seen: {format(seen / 1e12, form)}"
+
+
+def _line(flops: float, rate: float, low: float, high: float) -> tuple[list[float], list[float]]:
+    """Operations a byte, and TFLOP/s there: from the slope over the ridge to the top."""
+    return [low, flops / rate, high], [each / 1e12 for each in (low * rate, flops, flops)]
 
 
 def _label(
