@@ -51,6 +51,7 @@ class ProcessBench:
             self._free.put(each)
         self._timer = child()
         self._started: set[Child] = set()
+        self._killed: set[Child] = set()
         self._preparing: threading.Thread | None = None
         self._stopped = threading.Event()
         self._broken: str | None = None
@@ -141,6 +142,7 @@ class ProcessBench:
         self._stopped.set()
         for each in (*self._compilers, self._timer):
             each.kill()
+            self._killed.add(each)
 
     def reopen(self) -> None:
         """After `stop`."""
@@ -161,6 +163,9 @@ class ProcessBench:
         if child is self._timer:
             self._prepared()
         self._check()
+        if child in self._killed:  # by `stop`: no candidate's fault, least of all of the one that is next
+            self._killed.discard(child)
+            self._end(child)
         if child not in self._started:
             self._start(child)
         try:

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilecheck.tuning.outcomes import Timing
+from tilecheck.gist import telling_line, wrong_line
+from tilecheck.tuning.outcomes import Failure, Timing
 
 LEAST_GAIN = 0.005
 """Share of the time of the default: two processes agree within 0.2 to 0.3 % (`tilecheck.latency.timing`)."""
@@ -36,10 +37,13 @@ class Confirmed:
     gain: float | None = None
 
 
-def confirmed(turns: Sequence[Mapping[str, Timing]], default: str) -> Confirmed:
+def confirmed(
+    turns: Sequence[Mapping[str, Timing]], default: str, failure: Failure | None = None
+) -> Confirmed:
     """The best contender of `turns` against the one called `default`.
 
-    turns: times by name, the same names in each. Raises ValueError where there is none.
+    turns: times by name, the same names in each.  failure: why the default is not among them, although it
+    has a time of its own: none is faster then, as far as is known. Raises ValueError where there is none.
     """
     medians = {name: statistics.median(turn[name].median for turn in turns) for name in (turns or [{}])[0]}
     others = {name: median for name, median in medians.items() if name != default}
@@ -48,6 +52,10 @@ def confirmed(turns: Sequence[Mapping[str, Timing]], default: str) -> Confirmed:
     if not others:
         return _told(turns, default, False, "nothing else is right and has a time", medians, default)
     winner = min(others, key=lambda name: others[name])
+    if failure is not None:
+        line = wrong_line if failure.kind == "wrong" else telling_line
+        told = f"the default had a time, and none in turn: {failure.kind}: {line(failure.reason)}"
+        return _told(turns, winner, False, told, medians, default)
     if default not in medians:
         return _told(turns, winner, True, "the default has no time", medians, default)
     methods = {turn[name].method for turn in turns for name in (winner, default)}

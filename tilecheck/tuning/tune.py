@@ -161,7 +161,7 @@ def _confirm(
                 refused[candidate.id] = failure
                 journal.add(Outcome(candidate.id, candidate.values, failure.kind, failure.reason))
         if any(name != space.default.id for name in (turns or [{}])[0]):
-            return confirmed(turns, space.default.id), refused
+            return confirmed(turns, space.default.id, failed.get(space.default.id)), refused
     return None, refused
 
 

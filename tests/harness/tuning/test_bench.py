@@ -237,6 +237,20 @@ def test_stopped_while_it_is_prepared(spec: KernelSpec, tmp_path: Path, again: b
     assert time.monotonic() - start < 60
 
 
+def test_who_is_asked_first_after_a_stop_does_not_pay_for_it(spec: KernelSpec, tmp_path: Path) -> None:
+    """A search whose time is over stops the processes; the confirmation asks anew, of the default first."""
+    usual, other = candidate(spec, 64), candidate(spec, 128)
+    with processes(spec, tmp_path) as bench:
+        assert isinstance(bench.measure(usual), Timing)
+        assert bench.compile(usual) is None
+        bench.stop()
+        bench.reopen()
+        turns, failed = bench.in_turn([usual, other], 2, 0.1, [1])
+        assert failed == {}
+        assert [sorted(turn) for turn in turns] == [sorted([usual.id, other.id])] * 2
+        assert bench.compile(usual) is None
+
+
 def test_tilelangs_cache_of_the_processes_is_the_private_one(
     spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.tuning.fakes import timing
 from tilecheck.tuning.confirm import LEAST_GAIN, confirmed
-from tilecheck.tuning.outcomes import Timing
+from tilecheck.tuning.outcomes import Failure, Timing
 
 
 def turns(**times: Sequence[float]) -> list[dict[str, Timing]]:
@@ -53,6 +53,13 @@ def test_times_taken_differently_are_not_compared() -> None:
 def test_where_the_default_has_no_time_whatever_is_right_is_kept() -> None:
     found = confirmed(turns(a=[95] * 3), "default")
     assert found.kept and found.default is None and found.gain is None
+
+
+def test_a_default_that_had_a_time_and_fails_in_turn_stays() -> None:
+    wrong = Failure("wrong", "it is wrong for long\nY: 3 of 9 elements wrong, at [1]\nrepeat: no")
+    found = confirmed(turns(a=[95] * 3), "default", wrong)
+    assert not found.kept
+    assert found.reason == "the default had a time, and none in turn: wrong: Y: 3 of 9 elements wrong, at [1]"
 
 
 @pytest.mark.parametrize("given", [[], [{}]])

@@ -196,6 +196,15 @@ def test_a_default_that_does_not_run_gives_way_to_what_does(spec: KernelSpec, tm
     assert "(the default has no time)" in text_of(found)
 
 
+def test_a_default_that_fails_only_in_the_end_stays_and_is_told(spec: KernelSpec, tmp_path: Path) -> None:
+    bench = FakeBench(smooth)
+    bench.unlucky["default"] = Failure("died", "ended by SIGKILL")
+    found = tuned(spec, tmp_path, bench)
+    assert found.winner is None and not (tmp_path / "schedules.json").exists()
+    said = "the default stays (the default had a time, and none in turn: died: ended by SIGKILL)"
+    assert said in text_of(found)
+
+
 def test_how_each_knob_moves_latency(spec: KernelSpec, tmp_path: Path) -> None:
     found = tuned(spec, tmp_path, FakeBench(smooth))
     effects = {(e.knob, e.value): e for e in explore.effects(found.found.outcomes, spec.tuning)}
