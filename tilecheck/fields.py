@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+from functools import lru_cache
 from typing import Any
 
 from tilecheck.near import did_you_mean
@@ -31,9 +32,20 @@ def changed_fields(schedule: Any, text: str) -> Any:
     return dataclasses.replace(schedule, **given)  # type: ignore[type-var]
 
 
+def fields_of(schedule: Any) -> "tuple[dataclasses.Field[Any], ...]":
+    """The fields of a dataclass; none of anything else."""
+    return dataclasses.fields(schedule) if dataclasses.is_dataclass(schedule) else ()
+
+
+@lru_cache(maxsize=64)
+def _usual(kind: Any, quiet: tuple[str, ...]) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(kind) if field.name in quiet}
+
+
 def short_repr(schedule: Any, *quiet: str) -> str:
     """The repr of a dataclass, without those fields of `quiet` that are as they are by default."""
-    usual = {field.name: field.default for field in dataclasses.fields(schedule) if field.name in quiet}
+    kind: Any = type(schedule)
+    usual = _usual(kind, quiet)
     given = (f"{name}={value!r}" for name, value in vars(schedule).items() if value != usual.get(name, usual))
     return f"{type(schedule).__name__}({', '.join(given)})"
 

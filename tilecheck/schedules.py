@@ -8,7 +8,6 @@ The whole product is asked of `legal`, so that it is known, and not guessed, whi
 Pure: imports neither torch nor TileLang.
 """
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilecheck.arches import Arch
+from tilecheck.fields import fields_of
 from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec
 
 MOST = 150
@@ -27,6 +27,8 @@ MOST = 150
 
 LARGEST_PRODUCT = 200_000
 """Combinations of a grid, legal or not; `legal` judges as many in a few seconds."""
+
+_WORD = re.compile(r"\w+")
 
 Pair = tuple[tuple[str, Any], tuple[str, Any]]
 """Two knobs, each with a value."""
@@ -60,6 +62,8 @@ class Grid:
         self.knobs = tuple(knobs)
         self._values = tuple(knobs.values())
         self._default = spec.schedule_for(case, arch)
+        self._usual = {f.name: getattr(self._default, f.name) for f in fields_of(self._default) if f.init}
+        self._judge = spec.judge(case, arch, self._default)
         self._texts = _texts(knobs)
         sizes = [len(values) for values in self._values]
         self._starts = np.cumsum([0, *sizes])  # a value's number among those of all knobs
@@ -76,9 +80,18 @@ class Grid:
 
     def rejected(self) -> Iterator[tuple[Variant, ValueError]]:
         """Every other combination, with what `legal` says to it."""
-        for numbers in self._combinations():
-            if error := self._error(numbers):
-                yield self._variant(numbers), error
+        yield from ((self._variant(numbers), error) for numbers, error in self._rejected())
+
+    def unexplained(self) -> list[str]:
+        """What `legal` says to combinations that it rejects without naming one of their values."""
+        named = [knob != PASS_CONFIGS for knob in self.knobs]
+        texts = [list(map(str, values)) for values in self._values]
+        lines = []
+        for numbers, error in self._rejected():
+            words = set(_WORD.findall(str(error)))
+            if not any(texts[knob][n] in words for knob, n in enumerate(numbers) if named[knob]):
+                lines.append(f"{self._variant(numbers).id}: {error}")
+        return lines
 
     def pairwise(self) -> tuple[Variant, ...]:
         """Few legal combinations, with every pair that any legal one has; in the grid's order.
@@ -114,14 +127,18 @@ class Grid:
     def _legal(self) -> list[tuple[int, ...]]:
         return [numbers for numbers in self._combinations() if self._error(numbers) is None]
 
+    def _rejected(self) -> Iterator[tuple[tuple[int, ...], ValueError]]:
+        for numbers in self._combinations():
+            if error := self._error(numbers):
+                yield numbers, error
+
     def _combinations(self) -> Iterator[tuple[int, ...]]:
         """Each combination, as the numbers of its values among those of their knobs."""
         return itertools.product(*(range(len(values)) for values in self._values))
 
     def _error(self, numbers: tuple[int, ...]) -> ValueError | None:
-        schedule, pass_configs = self._made(numbers)
         try:
-            self.spec.check_schedule(schedule, self.case, self.arch, pass_configs)
+            self._judge(*self._made(numbers))
         except ValueError as error:
             return error
         return None
@@ -129,7 +146,8 @@ class Grid:
     def _made(self, numbers: tuple[int, ...]) -> tuple[Any, Mapping[str, Any]]:
         given = {k: v[n] for k, v, n in zip(self.knobs, self._values, numbers, strict=True)}
         pass_configs = given.pop(PASS_CONFIGS, {})
-        return dataclasses.replace(self._default, **given) if given else self._default, pass_configs
+        # As `dataclasses.replace` does, which looks the fields up for each.
+        return type(self._default)(**{**self._usual, **given}) if given else self._default, pass_configs
 
     def _variant(self, numbers: tuple[int, ...]) -> Variant:
         words = [texts[n] for texts, n in zip(self._texts, numbers, strict=True)]
@@ -146,16 +164,6 @@ class Grid:
         two = list(itertools.combinations(knobs, 2)) if len(knobs) > 1 else [(0, 0) for _ in knobs]
         columns = [self._pair_number(a, numbers[:, a], b, numbers[:, b]) for a, b in two]
         return np.stack(columns, axis=1) if columns else np.zeros((len(combinations), 1), np.int64)
-
-
-def unexplained(grid: Grid) -> list[str]:
-    """What `legal` says to combinations that it rejects without naming one of their values."""
-    lines = []
-    for variant, error in grid.rejected():
-        values = {str(getattr(variant.schedule, knob)) for knob in grid.knobs if knob != PASS_CONFIGS}
-        if not values & set(re.findall(r"\w+", str(error))):
-            lines.append(f"{variant.id}: {error}")
-    return lines
 
 
 def _cover(pairs: NDArray[np.int64], largest: int) -> list[int]:

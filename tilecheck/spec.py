@@ -17,7 +17,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -93,6 +93,11 @@ class Case:
         return tuple(cls(f"{id}-{_dtype(d).short}", dims, d, flags or {}, why, draw) for d in dtypes)
 
     def __str__(self) -> str:
+        return self._words
+
+    @cached_property
+    def _words(self) -> str:
+        # A grid is told of ten thousands of schedules why they are not legal for a case.
         sizes = " ".join(f"{name}={value}" for name, value in (*self.dims.items(), *self.flags.items()))
         return f"{self.id} ({sizes} {self.dtype})"
 
@@ -359,6 +364,29 @@ class KernelSpec:
         """
         if self.legal is not None:
             call_by_name(self.legal, self.names(case, target, schedule, pass_configs))
+
+    def judge(self, case: Case, target: Arch, example: Any) -> Callable[[Any, Mapping[str, Any]], None]:
+        """`check_schedule` for very many schedules like `example`: what they share is looked up once."""
+        if self.legal is None:
+            return lambda *_: None
+        legal, wanted = self.legal, _parameters(self.legal)
+        names = self.names(case, target, example)
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        if not all(name in names and p.kind in kinds for name, p in wanted.items()):
+            return lambda schedule, configs: self.check_schedule(schedule, case, target, configs)
+        knobs = {f.name for f in dataclasses.fields(example)} if dataclasses.is_dataclass(example) else set()
+        shared = {name: names[name] for name in wanted if name not in {*knobs, "schedule", PASS_CONFIGS}}
+        asked = [name for name in wanted if name in knobs]
+
+        def check(schedule: Any, pass_configs: Mapping[str, Any]) -> None:
+            given = {**shared, **{name: getattr(schedule, name) for name in asked}}
+            if "schedule" in wanted:
+                given["schedule"] = schedule
+            if PASS_CONFIGS in wanted:
+                given[PASS_CONFIGS] = {**self.pass_configs, **pass_configs}
+            legal(**given)
+
+        return check
 
     def cost_of(self, case: Case) -> Cost | None:
         """The cost model's word on `case`; None for a kernel without one."""

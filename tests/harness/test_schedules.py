@@ -8,7 +8,7 @@ import pytest
 
 from tilecheck.arches import arch
 from tilecheck.plugin import KernelCase
-from tilecheck.schedules import LARGEST_PRODUCT, MOST, PASS_CONFIGS, Grid, unexplained
+from tilecheck.schedules import LARGEST_PRODUCT, MOST, PASS_CONFIGS, Grid
 from tilecheck.spec import Case, KernelSpec
 
 hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
@@ -217,7 +217,7 @@ def test_a_rejection_has_to_name_a_value():
     spec = KernelSpec(
         "any", lambda: None, lambda: None, (ROW,), default_schedule=lambda: default, legal=legal, grid=grid
     )
-    assert unexplained(Grid(spec, ROW, HOPPER)) == ["s12: too many stages: 2, 112"]
+    assert Grid(spec, ROW, HOPPER).unexplained() == ["s12: too many stages: 2, 112"]
 
 
 KERNELS = """

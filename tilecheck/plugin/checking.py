@@ -143,12 +143,12 @@ class Checker:
         Pairs of values that no legal schedule has are recorded as a property of the test.
         """
         __tracebackhide__ = True
-        from tilecheck.schedules import Grid, unexplained
+        from tilecheck.schedules import Grid
 
         grid = Grid(row.spec, row.case, self.device.arch)
         pairs = (f"{a}={x} with {b}={y}" for (a, x), (b, y) in grid.impossible())
         self._item.user_properties.append((IMPOSSIBLE, "; ".join(pairs)))
-        lines = unexplained(grid)
+        lines = grid.unexplained()
         assert not lines, "\n".join(["rejected without a value of the schedule:", *lines[:10]])
 
     def _called(self, check: Callable[..., Any], row: KernelCase, **variant: Any) -> Any:
