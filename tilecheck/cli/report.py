@@ -48,8 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
         pasts = None if arguments.history is None else read_history(arguments.history)
         if arguments.reports:
             found = merge([folder.read(path) for path in arguments.reports])
-            folder.prepare(out)
+            folder.claim(out)
             folder.write(found, out)
+            (out / folder.TREND).unlink(missing_ok=True)  # to which the new page does not lead
             line = headline(found)
             note(f"{shown(out / folder.PAGE)}: {line.words}")
             code, project = (0 if line.state in ("passed", "skipped") else 1), found.project

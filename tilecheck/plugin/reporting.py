@@ -55,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{asked}: there is nothing to report on: tilecheck_specs names no specs")
     if missing := files.missing_extra():
         raise pytest.UsageError(f"{asked}: {missing}")
+    if not given:  # as of a variable that is not set; it must not mean the current folder
+        raise pytest.UsageError(f"{asked} names no folder")
     folder = (config.invocation_params.dir / given).resolve()
     try:
         files.prepare(folder)

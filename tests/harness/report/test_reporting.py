@@ -426,6 +426,13 @@ def test_nothing_of_others_is_written_over(
     assert not (project.path / "out" / "results.json").exists()
 
 
+def test_an_empty_name_is_not_the_current_folder(project: pytest.Pytester) -> None:
+    result = project.runpytest("--report=")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines == ["ERROR: --report names no folder", ""]
+    assert not (project.path / "results.json").exists()
+
+
 def test_missing_packages_are_named_with_the_command_that_installs_them(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
