@@ -260,10 +260,11 @@ def well(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         "versions": {},
         "hidden": {},
     }
+    world["message"] = "told\nmore"
     usual = {"torch": "2.11.0", "tilelang": TESTED_TILELANG}
 
     def isolated(modules: Any, test_id: str, *, device: str) -> Report:
-        return Report(world["symptom"].get(device), "told\nmore")
+        return Report(world["symptom"].get(device), world["message"])
 
     monkeypatch.setattr(environment, "machine", lambda: world["machine"])
     monkeypatch.setattr(environment, "driver_alone", lambda: world["machine"])
@@ -311,6 +312,20 @@ def test_a_launch_that_goes_wrong(well: dict[str, Any], symptom: str) -> None:
     assert lacking["simulator"] == ""
     assert lacking["GPU"] == f"launch: vector add: {symptom}: told"
     assert main(["doctor"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("probe: ended with exit code 1; it said:\nTraceback\nImportError: x\n", "it said: ImportError: x"),
+        ("probe: ended by SIGSEGV; it said:\n", "it said: nothing"),
+        ("", "it says nothing"),
+    ],
+)
+def test_a_trial_that_dies_is_told_with_its_last_word(well: dict[str, Any], message: str, told: str) -> None:
+    well.update(symptom={"simulator": "abort"}, message=message)
+    _, lacking = examined()
+    assert lacking["simulator"].endswith(told)
 
 
 def test_a_gpu_that_is_to_be_left_alone(well: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:

@@ -291,6 +291,21 @@ def test_what_is_next_to_nothing_is_told_as_such(
     assert " 0 ns" not in text and " us " not in text
 
 
+@pytest.mark.usefixtures("no_compiler")
+@pytest.mark.parametrize(
+    ("kernel", "id", "words"),
+    [
+        ("matmul", "all-over-fp16", r"products \S+ \wFLOP in whole tiles, [1-9][\d.]* times the least"),
+        # Its GELU is part of the least: a ratio below 1 would say that the products are too few.
+        ("matmul-bias-gelu", "square-4096-tanh-bf16", r"products \S+ GFLOP in whole tiles, beside others"),
+    ],
+)
+def test_products_are_never_told_as_fewer_than_the_least(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kernel: str, id: str, words: str
+) -> None:
+    assert re.search(words, explained(capfd, monkeypatch, kernel, "--case", id))
+
+
 @pytest.mark.codegen
 def test_a_kernel_without_tensor_cores_is_not_held_to_their_rate(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -178,11 +178,12 @@ def _launch(layout: Layout, held: Occupancy, sources: Sources) -> Rows:
 def _work(program: "Program", layout: Layout, sources: Sources) -> Rows:
     cost = program.spec.cost_of(program.case)
     if layout.products:
-        yield (
-            "products",
-            f"{_operations(layout.products)} in whole tiles"
-            + (f", {layout.products / cost.flops:.2f} times the least" if cost and cost.flops else ""),
-        )
+        told = ""
+        if cost and cost.flops:
+            # The least counts what is no product, too: fewer than it are no fault.
+            more = layout.products >= cost.flops
+            told = f", {layout.products / cost.flops:.2f} times the least" if more else ", beside others"
+        yield "products", f"{_operations(layout.products)} in whole tiles{told}"
     yield from _traffic("reads", layout.read, _least(program, layout.read))
     yield from _traffic("writes", layout.written, _least(program, layout.written))
     if cost is None:
