@@ -99,6 +99,7 @@ def test_module_and_console_script_are_one() -> None:
             "stages is 'two', and not of the type of its default",
         ),
         (["source", "matmul", "--schedule", "stages"], "'stages' is not FIELD=VALUE"),
+        (["source", "matmul", "--schedule", "stages=2,stages=3"], "stages is given twice, as 2 and 3"),
         (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
         (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
         (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
