@@ -282,6 +282,16 @@ def test_without_nvcc_it_says_what_it_lacks(
 
 
 @pytest.mark.usefixtures("no_compiler")
+def test_a_case_of_many_sizes_keeps_to_the_width(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = explained(capfd, monkeypatch, "flash-attention", "--case", "dim-128-16k-fp16")
+    assert (
+        text.startswith("flash_attention, dim-128-16k-fp16 (batch=1 ") and "float16), on sm_90a why" in text
+    )
+
+
+@pytest.mark.usefixtures("no_compiler")
 def test_what_is_next_to_nothing_is_told_as_such(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,8 @@ def explanation(program: "Program", layout: Layout, sources: Sources) -> str:
         ("the work", _work(program, layout, sources)),
         ("not known", _unknown(program, layout, sources)),
     ]
-    lines = [f"{program.spec.name}, {program.case}, on {program.arch.name}"]
+    head = f"{program.spec.name}, {program.case}, on {program.arch.name}"
+    lines = textwrap.wrap(head, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     for title, found in sections:
         rows = list(found)
         if rows and title:
