@@ -104,6 +104,10 @@ def test_module_and_console_script_are_one() -> None:
         (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
         (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
         (["diff-codegen"], "tilecheck diff-codegen: the following arguments are required: A, B; see"),
+        # Before a search, or a match, that may take hours.
+        (["tune", "softmax", "--json", "docs"], "tilecheck: --json docs: it is a folder; name a file\n"),
+        (["tune", "softmax", "--plot", "pytest.ini/x.svg"], "pytest.ini is no folder; name another file\n"),
+        (["ab", "HEAD", "HEAD", "--json", ""], "tilecheck: --json .: it is a folder; name a file\n"),
         (["diff-codegen", "0.1.15"], "tilecheck diff-codegen: the following arguments are required: B; see"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],
@@ -116,6 +120,15 @@ def test_mistake_is_one_line_on_standard_error(
     out, err = capfd.readouterr()
     assert out == ""
     assert err.count("\n") == 1 and line in err
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # to root, all can be
+    assert main(["tune", "softmax", "--json", str(tmp_path / "new" / "out.json")]) == 2
+    assert capfd.readouterr().err.endswith(f"out.json: {tmp_path} cannot be written to; name another file\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_interrupt_is_no_traceback(
