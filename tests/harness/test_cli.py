@@ -122,6 +122,31 @@ def test_mistake_is_one_line_on_standard_error(
     assert err.count("\n") == 1 and line in err
 
 
+@pytest.mark.parametrize("command", ["explain", "source"])
+def test_a_package_that_cannot_be_imported_is_one_line(tmp_path: Path, command: str) -> None:
+    (tmp_path / "tilelang").mkdir()
+    (tmp_path / "tilelang" / "__init__.py").write_text("raise OSError('libtvm.so:\\nthe version differs')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tilecheck", command, "vector-add"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = "TileLang cannot be imported: OSError: libtvm.so:; tilecheck doctor says what mends it"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tilecheck: {told}\n")
+
+
+def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(start: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tilecheck.project.find_project", wrong)
+    with pytest.raises(ZeroDivisionError):
+        main(["source", "matmul"])
+
+
 def test_a_folder_that_cannot_be_written_to_is_told_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
