@@ -38,7 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.report.overview import headline
 
     for path in arguments.reports:
-        if not path.exists():
+        try:
+            there = path.exists()
+        except OSError as error:  # in a folder that may not be looked into
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+        if not there:
             raise BadInput(f"{path}: there is no such folder")
     out = _out(arguments.reports, arguments.history, arguments.out)
     if missing := folder.missing_extra():

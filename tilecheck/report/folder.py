@@ -45,9 +45,9 @@ def claim(folder: Path) -> None:
     Raises ReportError where it cannot be made, or holds something else.
     """
     where = shown(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ReportError(f"{where} is a file; a report is a folder")
     try:
+        if folder.exists() and not folder.is_dir():
+            raise ReportError(f"{where} is a file; a report is a folder")
         if next(folder.glob("*.py"), None) is not None:
             raise ReportError(f"{where} holds Python files; give a folder of its own to a report")
         for name in (PAGE, TREND):
@@ -115,10 +115,12 @@ def read(path: Path) -> Report:
 
     Raises ReportError.
     """
-    file = path / RESULTS if path.is_dir() else path
-    if path.is_dir() and not file.exists() and (path / JOURNAL).exists():
-        return read_journal(path)
+    file = path
     try:
+        if path.is_dir():
+            file = path / RESULTS
+            if not file.exists() and (path / JOURNAL).exists():
+                return read_journal(path)
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{shown(file)}: {error.strerror or error}; pytest --report writes it") from error

@@ -199,6 +199,7 @@ class TestCommand:
         [
             (("a", "a"), "--out DIR: where shall the report be written?"),
             (("nothing",), "nothing: there is no such folder"),
+            (("x" * 300,), "x: File name too long"),
             (
                 ("a", "a", "--out", "c"),
                 "the run of 2026-01-31T14:05:00+00:00 (simulator, as sm_90a) is there twice",
