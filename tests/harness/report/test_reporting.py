@@ -436,14 +436,14 @@ def test_a_folder_that_cannot_be_looked_at_is_one_line(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, trouble: OSError | None, words: str
 ) -> None:
     name = "out" if trouble else "x" * 300
-    usual = os.stat
+    usual = Path.stat
 
-    def stat(path: Any, **more: Any) -> os.stat_result:
-        if trouble is not None and str(path).endswith(f"/{name}"):  # as in the home of another; root may
+    def stat(path: Path, **more: Any) -> os.stat_result:
+        if trouble is not None and path.name == name:  # as in the home of another; root may
             raise trouble
         return usual(path, **more)
 
-    monkeypatch.setattr("os.stat", stat)
+    monkeypatch.setattr(Path, "stat", stat)
     result = project.runpytest(f"--report={name}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines == [f"ERROR: --report: {name}: {words}", ""]
