@@ -272,6 +272,7 @@ def well(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     monkeypatch.setattr(software, "requirements", list)
     monkeypatch.setattr(imports, "import_fault", lambda name: world["faults"].get(name))
     monkeypatch.setattr(imports, "hidden_by", lambda name: world["hidden"].get(name))
+    monkeypatch.setattr(software, "cache_line", lambda: None)
     monkeypatch.setattr(software, "toolchain_lines", lambda: [Line("nvcc", "ok", "13.0.88 (path)")])
     monkeypatch.setattr(hardware, "installed_gpus", lambda: world["gpus"])
     monkeypatch.setattr(trials, "compile_line", lambda: Line("compiler", "ok", "compiles"))
@@ -369,6 +370,17 @@ def test_a_gpu_that_cannot_be_compiled_for(well: dict[str, Any]) -> None:
     well["machine"] = replace(WITH, compiler=False)
     _, lacking = examined()
     assert "set CUDA_HOME" in lacking["GPU"]
+
+
+def test_a_cache_that_cannot_be_written_to_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert software.cache_line() is None
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    line = software.cache_line()
+    assert line is not None and line.state == "note"
+    assert line.found.startswith(f"what is compiled is not kept: {tmp_path}")
+    assert line.mend == "set XDG_CACHE_HOME to a folder that can be written to"
 
 
 def test_every_line_that_is_not_ok_has_a_mend() -> None:

@@ -77,6 +77,8 @@ class Examination:
 
         toolchain = software.toolchain_lines()
         yield from toolchain
+        if line := software.cache_line():
+            yield line
         if any(faults.values()):
             return  # there is nothing to try
         yield trials.launch_line("simulator")

@@ -151,3 +151,12 @@ def toolchain_lines() -> list[Line]:
         Line("nvcc", "ok", f"{versions['nvcc']} ({toolchain.origin})"),
         Line("nvdisasm", "ok", versions["nvdisasm"]),
     ]
+
+
+def cache_line() -> Line | None:
+    """That what is compiled cannot be kept, so that each run compiles it again; None: it can."""
+    from tilecheck.codegen import cache_trouble
+
+    trouble = cache_trouble()
+    mend = "set XDG_CACHE_HOME to a folder that can be written to"
+    return Line("cache", "note", trouble, mend) if trouble else None
