@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import importlib
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,39 @@ def test_a_package_that_cannot_be_imported_is_one_line(tmp_path: Path, command: 
     )
     told = "TileLang cannot be imported: OSError: libtvm.so:; tilecheck doctor says what mends it"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tilecheck: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("doctor", "packaging"), ("doctor", "filelock"), ("init", "iniconfig"), ("report", "filelock")],
+)
+def test_a_python_without_what_is_required_is_one_line(tmp_path: Path, command: str, package: str) -> None:
+    code = f"""
+import sys
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Lacking())
+from tilecheck.cli import main
+sys.exit(main([{command!r}, {str(tmp_path)!r}] if {command!r} == "report" else [{command!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    mend = "pip install -e . in tilecheck's checkout mends it"
+    told = f"tilecheck: {package} is not installed for this Python; {mend}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+def test_a_python_that_is_too_old_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "tilecheck" / "__main__.py"), run_name="__main__")
+    assert end.value.code == 2
+    assert (
+        capsys.readouterr().err == "tilecheck: it takes Python 3.10 to 3.13: python3.12 -m tilecheck, say\n"
+    )
 
 
 def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
