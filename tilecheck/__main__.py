@@ -2,7 +2,8 @@
 
 import sys
 
-if sys.version_info < (3, 10):  # noqa: UP036  # in a checkout, where no pip has asked; they cannot read what follows
+# In a checkout no pip has asked for the version, and older ones cannot read what follows.
+if sys.version_info < (3, 10):  # noqa: UP036
     sys.stderr.write("tilecheck: it takes Python 3.10 to 3.13: python3.12 -m tilecheck, say\n")
     sys.exit(2)
 
