@@ -47,7 +47,9 @@ class Outcome:
 
     @property
     def budget_used(self) -> float:
-        """Largest share of its bound that any element's error uses; infinite where there is no result."""
+        """Largest share of its bound that any element's error uses; infinite where there is no result, and
+        for any error where every bit has to agree.
+        """
         if self.faults and not self.verdicts:
             return math.inf
         return max((v.budget_used for v in self.verdicts.values()), default=0.0)

@@ -13,8 +13,8 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 def changed_fields(schedule: Any, text: str) -> Any:
     """`schedule` with the fields of `text`, as in "stages=2,threads=256"; itself where `text` is empty.
 
-    Raises ValueError, in one line, for a field that it does not have, and for a value of another type than
-    the field's.
+    Raises ValueError, in one line, for a field that it does not have or that is given twice, and for a value
+    of another type than the field's.
     """
     if not text.strip():
         return schedule
@@ -28,6 +28,8 @@ def changed_fields(schedule: Any, text: str) -> Any:
             raise ValueError(f"{word.strip()!r} is not FIELD=VALUE, as in stages=2,threads=256")
         if name not in known:
             raise ValueError(f"the schedule has no field {name!r}{did_you_mean(name, known)}")
+        if name in given:
+            raise ValueError(f"{name} is given twice, as {given[name]!r} and {value}")
         given[name] = _value(name, value, known[name])
     return dataclasses.replace(schedule, **given)  # type: ignore[type-var]
 

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import importlib
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -99,10 +100,15 @@ def test_module_and_console_script_are_one() -> None:
             "stages is 'two', and not of the type of its default",
         ),
         (["source", "matmul", "--schedule", "stages"], "'stages' is not FIELD=VALUE"),
+        (["source", "matmul", "--schedule", "stages=2,stages=3"], "stages is given twice, as 2 and 3"),
         (["facts", "matmul", "--schedule", "threads=33"], "threads must be a positive multiple of 32"),
         (["report", "nowhere"], "tilecheck: nowhere: there is no such folder"),
         (["diff-codegen", "README.md", "installed"], "tilecheck: README.md is no file of facts\n"),
         (["diff-codegen"], "tilecheck diff-codegen: the following arguments are required: A, B; see"),
+        # Before a search, or a match, that may take hours.
+        (["tune", "softmax", "--json", "docs"], "tilecheck: --json docs: it is a folder; name a file\n"),
+        (["tune", "softmax", "--plot", "pytest.ini/x.svg"], "pytest.ini is no folder; name another file\n"),
+        (["ab", "HEAD", "HEAD", "--json", ""], "tilecheck: --json .: it is a folder; name a file\n"),
         (["diff-codegen", "0.1.15"], "tilecheck diff-codegen: the following arguments are required: B; see"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],
@@ -115,6 +121,73 @@ def test_mistake_is_one_line_on_standard_error(
     out, err = capfd.readouterr()
     assert out == ""
     assert err.count("\n") == 1 and line in err
+
+
+@pytest.mark.parametrize("command", ["explain", "source"])
+def test_a_package_that_cannot_be_imported_is_one_line(tmp_path: Path, command: str) -> None:
+    (tmp_path / "tilelang").mkdir()
+    (tmp_path / "tilelang" / "__init__.py").write_text("raise OSError('libtvm.so:\\nthe version differs')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tilecheck", command, "vector-add"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = "TileLang cannot be imported: OSError: libtvm.so:; tilecheck doctor says what mends it"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tilecheck: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("doctor", "packaging"), ("doctor", "filelock"), ("init", "iniconfig"), ("report", "filelock")],
+)
+def test_a_python_without_what_is_required_is_one_line(tmp_path: Path, command: str, package: str) -> None:
+    code = f"""
+import sys
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Lacking())
+from tilecheck.cli import main
+sys.exit(main([{command!r}, {str(tmp_path)!r}] if {command!r} == "report" else [{command!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    mend = "pip install -e . in tilecheck's checkout mends it"
+    told = f"tilecheck: {package} is not installed for this Python; {mend}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+def test_a_python_that_is_too_old_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "tilecheck" / "__main__.py"), run_name="__main__")
+    assert end.value.code == 2
+    assert (
+        capsys.readouterr().err == "tilecheck: it takes Python 3.10 to 3.13: python3.12 -m tilecheck, say\n"
+    )
+
+
+def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(start: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tilecheck.project.find_project", wrong)
+    with pytest.raises(ZeroDivisionError):
+        main(["source", "matmul"])
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # to root, all can be
+    assert main(["tune", "softmax", "--json", str(tmp_path / "new" / "out.json")]) == 2
+    assert capfd.readouterr().err.endswith(f"out.json: {tmp_path} cannot be written to; name another file\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_interrupt_is_no_traceback(

@@ -1,8 +1,10 @@
 """The doctor: what it says of machines that are well, that have no GPU, and that are broken in one place."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from tilecheck import environment
 from tilecheck.cli import main
-from tilecheck.doctor import Examination, Line, hardware, software, trials
+from tilecheck.doctor import Examination, Line, hardware, imports, software, trials
 from tilecheck.doctor.hardware import GIB, GpuState, driver_line, gpu_lines, installed_gpus
 from tilecheck.environment import TESTED_TILELANG, Machine
 from tilecheck.isolation import Report
@@ -95,15 +97,65 @@ def test_tilelang(installed: str | None, fault: str | None, state: str, words: s
     assert words in f"{line.found} {line.mend}"
 
 
-def test_an_import_that_fails_or_dies_is_told_by_its_last_line(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("", None),
+        ("raise ImportError('libcudart.so.13: cannot open')", "ImportError: libcudart.so.13: cannot open"),
+        ("raise RuntimeError('the ABI differs\\nsee the page')", "RuntimeError: the ABI differs"),
+        ("def (", "SyntaxError: invalid syntax (lame.py, line 1)"),
+        ("raise ImportError", "ImportError: no message"),
+        ("import sys; sys.exit()", "SystemExit: no message"),
+        ("import sys; sys.stderr.buffer.write(b'\\xff'); 1 / 0", "ZeroDivisionError: division by zero"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "the import ends Python by signal 11"),
+        ("import os; os._exit(3)", "the import ends Python, code 3"),
+    ],
+)
+def test_an_import_that_fails_or_dies_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, words: str | None
 ) -> None:
-    (tmp_path / "lame.py").write_text("raise ImportError('libcudart.so.13: cannot open')")
-    (tmp_path / "dead.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert software.import_fault("json") is None
-    assert software.import_fault("lame") == "ImportError: libcudart.so.13: cannot open"
-    assert software.import_fault("dead") == "the import ends Python by signal 11"
+    (tmp_path / "lame.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert imports.import_fault("lame") == words
+
+
+def test_what_lies_in_the_current_folder_alone_is_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise ImportError")
+    monkeypatch.chdir(tmp_path)
+    assert imports.import_fault("json") is None
+
+
+@pytest.mark.parametrize("place", ["packaging.py", "packaging/__init__.py"])
+def test_a_module_before_an_installed_package_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    assert imports.hidden_by("packaging") is None
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch()
+    monkeypatch.delitem(sys.modules, "packaging", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert imports.hidden_by("packaging") == tmp_path / place.partition("/")[0]
+    assert imports.hidden_by("nothing-of-the-kind") is None
+
+
+@pytest.mark.parametrize("given", ["", "kept"], ids=["home", "named"])
+def test_a_cache_that_cannot_be_made_is_not_mended_by_another_tilelang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TILELANG_CACHE_DIR", given and str(tmp_path / "file" / given))
+    folder = str(tmp_path / "file" / (given or ".tilelang/cache"))
+    with pytest.raises(OSError, match="Errno") as caught:
+        Path(folder).mkdir(parents=True)
+    line = software.tilelang_line(TESTED_TILELANG, f"{type(caught.value).__name__}: {caught.value}")
+    assert (
+        line.mend == f"{folder} has to be a folder that can be written to; TILELANG_CACHE_DIR names another"
+    )
+    other = software.tilelang_line(TESTED_TILELANG, "FileNotFoundError: [Errno 2] None: '/lib/tvm.so'")
+    assert "--force-reinstall" in other.mend
 
 
 # The GPUs
@@ -200,17 +252,27 @@ def test_no_driver_means_no_gpus() -> None:
 @pytest.fixture
 def well(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """A machine with a GPU where all is well; what a test sets in it is otherwise."""
-    world: dict[str, Any] = {"machine": WITH, "gpus": [H200], "symptom": {}, "faults": {}, "versions": {}}
+    world: dict[str, Any] = {
+        "machine": WITH,
+        "gpus": [H200],
+        "symptom": {},
+        "faults": {},
+        "versions": {},
+        "hidden": {},
+    }
+    world["message"] = "told\nmore"
     usual = {"torch": "2.11.0", "tilelang": TESTED_TILELANG}
 
     def isolated(modules: Any, test_id: str, *, device: str) -> Report:
-        return Report(world["symptom"].get(device), "told\nmore")
+        return Report(world["symptom"].get(device), world["message"])
 
     monkeypatch.setattr(environment, "machine", lambda: world["machine"])
     monkeypatch.setattr(environment, "driver_alone", lambda: world["machine"])
     monkeypatch.setattr(environment, "version", lambda name: {**usual, **world["versions"]}.get(name))
     monkeypatch.setattr(software, "requirements", list)
-    monkeypatch.setattr(software, "import_fault", lambda name: world["faults"].get(name))
+    monkeypatch.setattr(imports, "import_fault", lambda name: world["faults"].get(name))
+    monkeypatch.setattr(imports, "hidden_by", lambda name: world["hidden"].get(name))
+    monkeypatch.setattr(software, "cache_line", lambda: None)
     monkeypatch.setattr(software, "toolchain_lines", lambda: [Line("nvcc", "ok", "13.0.88 (path)")])
     monkeypatch.setattr(hardware, "installed_gpus", lambda: world["gpus"])
     monkeypatch.setattr(trials, "compile_line", lambda: Line("compiler", "ok", "compiles"))
@@ -253,6 +315,20 @@ def test_a_launch_that_goes_wrong(well: dict[str, Any], symptom: str) -> None:
     assert main(["doctor"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("probe: ended with exit code 1; it said:\nTraceback\nImportError: x\n", "it said: ImportError: x"),
+        ("probe: ended by SIGSEGV; it said:\n", "it said: nothing"),
+        ("", "it says nothing"),
+    ],
+)
+def test_a_trial_that_dies_is_told_with_its_last_word(well: dict[str, Any], message: str, told: str) -> None:
+    well.update(symptom={"simulator": "abort"}, message=message)
+    _, lacking = examined()
+    assert lacking["simulator"].endswith(told)
+
+
 def test_a_gpu_that_is_to_be_left_alone(well: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
     well["symptom"] = {"cuda": "hang"}
     assert main(["doctor", "--no-launch"]) == 0
@@ -277,10 +353,34 @@ def test_where_torch_is_broken_it_comes_first(well: dict[str, Any]) -> None:
     assert lacking["simulator"] == lacking["codegen"] == f"torch: {torch.found}"
 
 
+@pytest.mark.parametrize("package", ["torch", "tilelang"])
+@pytest.mark.parametrize(("fault", "state"), [(None, "note"), ("ImportError: x", "bad")])
+def test_where_another_package_is_found_the_mend_is_of_the_path(
+    well: dict[str, Any], package: str, fault: str | None, state: str
+) -> None:
+    well["hidden"], well["faults"] = {package: Path("/src/tl") / package}, {package: fault}
+    examination, lacking = examined()
+    (line,) = (line for line in examination.lines if line.name.lower() == package)
+    assert line.state == state and f"is installed, but /src/tl/{package} comes before it" in line.found
+    assert line.mend == "take /src/tl off PYTHONPATH, or give the command in another folder"
+    assert bool(lacking["simulator"]) is (fault is not None)
+
+
 def test_a_gpu_that_cannot_be_compiled_for(well: dict[str, Any]) -> None:
     well["machine"] = replace(WITH, compiler=False)
     _, lacking = examined()
     assert "set CUDA_HOME" in lacking["GPU"]
+
+
+def test_a_cache_that_cannot_be_written_to_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert software.cache_line() is None
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    line = software.cache_line()
+    assert line is not None and line.state == "note"
+    assert line.found.startswith(f"what is compiled is not kept: {tmp_path}")
+    assert line.mend == "set XDG_CACHE_HOME to a folder that can be written to"
 
 
 def test_every_line_that_is_not_ok_has_a_mend() -> None:

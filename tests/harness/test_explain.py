@@ -282,6 +282,16 @@ def test_without_nvcc_it_says_what_it_lacks(
 
 
 @pytest.mark.usefixtures("no_compiler")
+def test_a_case_of_many_sizes_keeps_to_the_width(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = explained(capfd, monkeypatch, "flash-attention", "--case", "dim-128-16k-fp16")
+    assert (
+        text.startswith("flash_attention, dim-128-16k-fp16 (batch=1 ") and "float16), on sm_90a why" in text
+    )
+
+
+@pytest.mark.usefixtures("no_compiler")
 def test_what_is_next_to_nothing_is_told_as_such(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +299,21 @@ def test_what_is_next_to_nothing_is_told_as_such(
     assert re.search(r"1 wave of up to \d+ blocks, the last one under 1% full", text)
     assert re.search(r"roofline [\d.e-]+ ns at least", text)
     assert " 0 ns" not in text and " us " not in text
+
+
+@pytest.mark.usefixtures("no_compiler")
+@pytest.mark.parametrize(
+    ("kernel", "id", "words"),
+    [
+        ("matmul", "all-over-fp16", r"products \S+ \wFLOP in whole tiles, [1-9][\d.]* times the least"),
+        # Its GELU is part of the least: a ratio below 1 would say that the products are too few.
+        ("matmul-bias-gelu", "square-4096-tanh-bf16", r"products \S+ GFLOP in whole tiles, beside others"),
+    ],
+)
+def test_products_are_never_told_as_fewer_than_the_least(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kernel: str, id: str, words: str
+) -> None:
+    assert re.search(words, explained(capfd, monkeypatch, kernel, "--case", id))
 
 
 @pytest.mark.codegen

@@ -145,6 +145,18 @@ class TestParametrization:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert result.errlines == ["ERROR: tilecheck: tilelang is not installed", ""]
 
+    @pytest.mark.parametrize("more", [(), ("-p", "xdist", "-n1")], ids=["alone", "xdist"])
+    def test_a_torch_that_cannot_be_imported_is_one_line(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+    ) -> None:
+        front = project.mkdir("front")
+        (front / "torch.py").write_text("raise ImportError('no libcudart')")
+        monkeypatch.setenv("PYTHONPATH", f"{front}:{os.environ.get('PYTHONPATH', '')}")
+        result = project.runpytest_subprocess(*more)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        told = "torch cannot be imported: ImportError: no libcudart; tilecheck doctor says what mends it"
+        assert [line for line in result.errlines if line] == [f"ERROR: tilecheck: {told}"]
+
     def test_without_specs_a_test_says_so_and_the_plugin_is_silent(self, project: pytest.Pytester) -> None:
         result = project.runpytest("-o", "tilecheck_specs=")
         result.assert_outcomes(errors=1)

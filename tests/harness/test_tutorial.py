@@ -230,6 +230,25 @@ def test_one_section_costs_no_other(course: Path, capfd: pytest.CaptureFixture[s
     assert "$ tilecheck --version" in out
 
 
+@pytest.mark.parametrize(
+    ("block", "line", "words"),
+    [
+        ("import sys\nsys.exit()", 5, "SystemExit"),
+        ("import sys\nsys.exit(0)", 5, "SystemExit: 0"),
+        ("x = 1\ndef (", 5, "SyntaxError: invalid syntax"),
+        ("x = 1\n  y = 2", 5, "IndentationError: unexpected indent"),
+        ("raise RuntimeError('first\\nsecond')", 4, "RuntimeError: first"),
+    ],
+)
+def test_a_block_that_does_not_get_to_its_end_says_where_and_why(
+    course: Path, capfd: pytest.CaptureFixture[str], block: str, line: int, words: str
+) -> None:
+    course.write_text(f"## One\n\n```python\n{block}\n```\n\n```python\nprint('after')\n```\n")
+    assert main(["tutorial", "--file", str(course), "--root", str(ROOT)]) == 1
+    out = capfd.readouterr().out
+    assert "after" not in out and out.endswith(f"0 of 1 sections got through\n1: {course}:{line}: {words}\n")
+
+
 def test_summary_and_exit_code(course: Path, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["tutorial", "--file", str(course), "--root", str(ROOT)]
     assert main([*arguments, "fine", "2"]) == 1

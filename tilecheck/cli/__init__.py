@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from tilecheck.broken import broken_import
 from tilecheck.cli.failing import EXIT_CODES, BadInput
 from tilecheck.cli.output import flush, note, show
 from tilecheck.near import did_you_mean
@@ -66,6 +67,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if (told := broken_import(error)) is None:
+            raise
+        note(f"tilecheck: {told}")
+        return 2
 
 
 def entry() -> NoReturn:

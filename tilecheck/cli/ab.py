@@ -8,6 +8,7 @@ is given. No stored time is needed.
 import argparse
 from pathlib import Path
 
+from tilecheck.cli import target
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
 from tilecheck.cli.selecting import add_root, project_of
@@ -44,12 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    target.check("--json", arguments.json)
     project = project_of(arguments)
 
     from tilecheck.ab.match import play, shared_rows
     from tilecheck.ab.report import as_json, exit_code, line, summary
     from tilecheck.ab.sides import SideError, side
-    from tilecheck.files import replace
     from tilecheck.git import GitError
     from tilecheck.versions import NoEnvironment
 
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
                 results.append(result)
                 show(line(result))
                 if arguments.json:
-                    replace(arguments.json, as_json(results, only, old.label, new.label))
+                    target.write("--json", arguments.json, as_json(results, only, old.label, new.label))
             show(summary(results, only, old.label, new.label))
             return exit_code(results)
     except (SideError, GitError, NoEnvironment) as error:

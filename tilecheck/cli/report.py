@@ -38,7 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.report.overview import headline
 
     for path in arguments.reports:
-        if not path.exists():
+        try:
+            there = path.exists()
+        except OSError as error:  # in a folder that may not be looked into
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+        if not there:
             raise BadInput(f"{path}: there is no such folder")
     out = _out(arguments.reports, arguments.history, arguments.out)
     if missing := folder.missing_extra():
@@ -48,8 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         pasts = None if arguments.history is None else read_history(arguments.history)
         if arguments.reports:
             found = merge([folder.read(path) for path in arguments.reports])
-            folder.prepare(out)
+            folder.claim(out)
             folder.write(found, out)
+            (out / folder.TREND).unlink(missing_ok=True)  # to which the new page does not lead
             line = headline(found)
             note(f"{shown(out / folder.PAGE)}: {line.words}")
             code, project = (0 if line.state in ("passed", "skipped") else 1), found.project

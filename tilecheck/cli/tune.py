@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilecheck.cli import target
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show, stdout_kept
 from tilecheck.cli.selecting import (
@@ -103,6 +104,8 @@ def _count(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    target.check("--json", arguments.json)
+    target.check("--plot", arguments.plot)
     project = project_of(arguments)
     spec = kernel_named(arguments.kernel, specs_of(project))
     if not spec.tuning:
@@ -287,10 +290,5 @@ def _described(goal: "Goal") -> dict[str, Any]:
 
 
 def _write(option: str, path: Path, text: str) -> None:
-    from tilecheck.files import replace
-
-    try:
-        replace(path, text)
-    except OSError as error:
-        raise BadInput(f"{option} {path}: {error.strerror}") from error
+    target.write(option, path, text)
     note(f"written to {path}")

@@ -1,7 +1,8 @@
 """Is this machine's environment sane, what can it run, and what mends it where it cannot?
 
 lines      a finding, its verdict and its mend
-software   Python, packages, torch, TileLang, the compiler and the disassembler
+software   Python, packages, torch, TileLang, the compiler and its cache, and the disassembler
+imports    whether torch and TileLang can be imported, and what hides them
 hardware   driver and GPUs, as NVML tells
 trials     a small kernel, simulated, compiled and launched
 examining  all of them in turn

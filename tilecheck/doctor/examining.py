@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tilecheck import environment
-from tilecheck.doctor import hardware, software, trials
+from tilecheck.doctor import hardware, imports, software, trials
 from tilecheck.doctor.lines import Ability, Line
 
 _OWN_LINES = ("torch", "tilelang")
@@ -62,11 +62,13 @@ class Examination:
         faults = {}
         for name in _OWN_LINES:
             there = environment.version(name) is not None
-            faults[name] = software.import_fault(name) if there else "not installed"
+            faults[name] = imports.import_fault(name) if there else "not installed"
         machine = environment.machine() if faults["torch"] is None else environment.driver_alone()
-        yield software.torch_line(environment.version("torch"), faults["torch"], machine)
+        torch = software.torch_line(environment.version("torch"), faults["torch"], machine)
+        yield _unless_hidden("torch", faults["torch"], torch)
         of_torch = faults["torch"] is not None and faults["torch"] == faults["tilelang"]
-        yield software.tilelang_line(environment.version("tilelang"), faults["tilelang"], of_torch)
+        tilelang = software.tilelang_line(environment.version("tilelang"), faults["tilelang"], of_torch)
+        yield tilelang if of_torch else _unless_hidden("tilelang", faults["tilelang"], tilelang)
 
         yield hardware.driver_line(machine)
         if line := software.cuda_line(machine):
@@ -75,6 +77,8 @@ class Examination:
 
         toolchain = software.toolchain_lines()
         yield from toolchain
+        if line := software.cache_line():
+            yield line
         if any(faults.values()):
             return  # there is nothing to try
         yield trials.launch_line("simulator")
@@ -84,3 +88,9 @@ class Examination:
             yield trials.launch_line("cuda") if self.launches else _NOT_TRIED
         elif machine.gpu is not None:
             yield Line("launch", "bad", str(environment.why_no_gpu(machine)), "see the lines above")
+
+
+def _unless_hidden(package: str, fault: str | None, line: Line) -> Line:
+    """The line of a package, or that another one hides it: what it then says of the installed one is idle."""
+    by = imports.hidden_by(package)
+    return line if by is None else imports.hidden_line(line.name, environment.version(package), fault, by)

@@ -1,22 +1,17 @@
 """What is installed: Python, packages, torch, TileLang, compiler and disassembler."""
 
 import importlib.metadata
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
+from tilecheck.doctor.imports import cache_at_fault
 from tilecheck.doctor.lines import Line
 from tilecheck.environment import TESTED_TILELANG, Machine
-from tilecheck.gist import telling_line
 from tilecheck.versions import OLDEST
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
-IMPORT_SECONDS = 300
-"""The longest that importing a package may take: the first time, on a slow disk, it is minutes."""
-
 NIGHTLY = "make install TILELANG=nightly"
 """The command that installs TileLang's nightly build, in tilecheck's checkout."""
 
@@ -70,29 +65,6 @@ def requirements() -> list[str] | None:
         return None
 
 
-def import_fault(package: str) -> str | None:
-    """Why a package cannot be imported, in one line; None: it can. It is tried in a process of its own, as a
-    library that does not fit may end it.
-    """
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-c", f"import {package}"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=IMPORT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"the import takes more than {IMPORT_SECONDS} s"
-    if tried.returncode == 0:
-        return None
-    if tried.returncode < 0:
-        return f"the import ends Python by signal {-tried.returncode}"
-    lines = [line for line in tried.stderr.splitlines() if line.strip()]
-    return telling_line(lines[-1] if lines else "it says nothing")
-
-
 def torch_line(installed: str | None, fault: str | None, machine: Machine) -> Line:
     """torch, and whether its build fits the driver.
 
@@ -143,6 +115,9 @@ def tilelang_line(installed: str | None, fault: str | None, of_torch: bool = Fal
             return Line(
                 "TileLang", "bad", f"{installed} cannot be imported without torch", "mend torch first"
             )
+        if folder := cache_at_fault(fault):
+            mend = f"{folder} has to be a folder that can be written to; TILELANG_CACHE_DIR names another"
+            return Line("TileLang", "bad", found, mend)
         mend = f"pip install --force-reinstall tilelang=={TESTED_TILELANG}, or its nightly build: {NIGHTLY}"
         return Line("TileLang", "bad", found, mend)
     try:
@@ -176,3 +151,12 @@ def toolchain_lines() -> list[Line]:
         Line("nvcc", "ok", f"{versions['nvcc']} ({toolchain.origin})"),
         Line("nvdisasm", "ok", versions["nvdisasm"]),
     ]
+
+
+def cache_line() -> Line | None:
+    """That what is compiled cannot be kept, so that each run compiles it again; None: it can."""
+    from tilecheck.codegen import cache_trouble
+
+    trouble = cache_trouble()
+    mend = "set XDG_CACHE_HOME to a folder that can be written to"
+    return Line("cache", "note", trouble, mend) if trouble else None

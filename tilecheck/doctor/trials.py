@@ -22,13 +22,18 @@ def launch_line(device: Literal["cuda", "simulator"]) -> Line:
         what = "compiled and launched" if device == "cuda" else "simulated"
         seconds = time.monotonic() - started
         return Line(name, "ok", f"vector add {what}, right in every bit, in {seconds:.0f} s")
-    said = next((line for line in report.message.splitlines() if line.strip()), "it says nothing")
     mend = (
         "mend the lines above that are not ok first; then try TileLang's nightly build, or another release"
         if report.symptom != "wrong"
         else "right code gives wrong values: run `pytest -m correctness -x`, and report it to TileLang"
     )
-    return Line(name, "bad", f"vector add: {report.symptom}: {said}", mend)
+    return Line(name, "bad", f"vector add: {report.symptom}: {_said(report.message)}", mend)
+
+
+def _said(message: str) -> str:
+    """The first line; where that leads to what a process wrote before it died, with the last of it."""
+    first, *more = [line.strip() for line in message.splitlines() if line.strip()] or ["it says nothing"]
+    return f"{first} {more[-1] if more else 'nothing'}" if first.endswith(":") else first
 
 
 def compile_line() -> Line:

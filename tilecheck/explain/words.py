@@ -48,7 +48,8 @@ def explanation(program: "Program", layout: Layout, sources: Sources) -> str:
         ("the work", _work(program, layout, sources)),
         ("not known", _unknown(program, layout, sources)),
     ]
-    lines = [f"{program.spec.name}, {program.case}, on {program.arch.name}"]
+    head = f"{program.spec.name}, {program.case}, on {program.arch.name}"
+    lines = textwrap.wrap(head, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     for title, found in sections:
         rows = list(found)
         if rows and title:
@@ -178,11 +179,12 @@ def _launch(layout: Layout, held: Occupancy, sources: Sources) -> Rows:
 def _work(program: "Program", layout: Layout, sources: Sources) -> Rows:
     cost = program.spec.cost_of(program.case)
     if layout.products:
-        yield (
-            "products",
-            f"{_operations(layout.products)} in whole tiles"
-            + (f", {layout.products / cost.flops:.2f} times the least" if cost and cost.flops else ""),
-        )
+        told = ""
+        if cost and cost.flops:
+            # The least counts what is no product, too: fewer than it are no fault.
+            more = layout.products >= cost.flops
+            told = f", {layout.products / cost.flops:.2f} times the least" if more else ", beside others"
+        yield "products", f"{_operations(layout.products)} in whole tiles{told}"
     yield from _traffic("reads", layout.read, _least(program, layout.read))
     yield from _traffic("writes", layout.written, _least(program, layout.written))
     if cost is None:

@@ -260,6 +260,9 @@ def read_run(path: Path) -> Run:
 
 def run_of(content: Any, path: Path) -> Run:
     """The run that `content`, of the file `path`, is of; raises BaselineError as `read_run` does."""
+    if isinstance(content, dict) and "benchmarks" not in content:  # another file, in which nothing is amiss
+        writers = "`tilecheck calibrate`, or pytest -m latency --benchmark-json=FILE"
+        raise BaselineError(f"{shown(path)}: it holds no times; {writers}, writes a file of them")
     try:
         return _run(path, content)
     except _WrongError as wrong:

@@ -101,6 +101,7 @@ def _too_few(runs: Sequence[Run], guards: Guards) -> Iterator[str]:
         for other in runs[:i]:
             if run.path.resolve() == other.path.resolve() or (run.taken and run.taken == other.taken):
                 yield f"{shown(run.path)} is the same run as {shown(other.path)}"
+                break
 
 
 def _disturbed(runs: Sequence[Run]) -> Iterator[str]:

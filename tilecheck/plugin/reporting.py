@@ -4,6 +4,7 @@ Only the process that the user started does; xdist's workers hand on their resul
 """
 
 import json
+import os
 import textwrap
 import time
 from collections import Counter
@@ -55,7 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{asked}: there is nothing to report on: tilecheck_specs names no specs")
     if missing := files.missing_extra():
         raise pytest.UsageError(f"{asked}: {missing}")
-    folder = (config.invocation_params.dir / given).resolve()
+    if not given:  # as of a variable that is not set; it must not mean the current folder
+        raise pytest.UsageError(f"{asked} names no folder")
+    # As pytest's own options have it: no shell expands the ~ of `--report=~/out`.
+    folder = (config.invocation_params.dir / os.path.expanduser(given)).resolve()
     try:
         files.prepare(folder)
     except files.ReportError as error:

@@ -8,6 +8,7 @@ import pytest
 
 from tilecheck import environment
 from tilecheck.arches import Arch, arch, arch_of_capability
+from tilecheck.broken import broken_import
 from tilecheck.plugin.options import option, spelling
 
 if TYPE_CHECKING:
@@ -58,7 +59,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     if not config.option.collectonly and (missing := environment.missing_packages()):
         raise pytest.UsageError(f"tilecheck: {missing}")
-    selection(config)
+    try:
+        selection(config)
+    except Exception as error:
+        if (told := broken_import(error)) is None:
+            raise
+        raise pytest.UsageError(f"tilecheck: {told}") from error
 
 
 @pytest.fixture(scope="session")

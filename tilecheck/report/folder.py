@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tilecheck import files
+from tilecheck import __version__, files
 from tilecheck.files import shown
 from tilecheck.report.assembly import assemble
 from tilecheck.report.codec import WrongForm, from_plain, to_json
@@ -39,25 +39,36 @@ def missing_extra() -> str | None:
     return f"{' and '.join(missing)} {verb} not installed; {INSTALL}, or install the extra `report`"
 
 
-def prepare(folder: Path) -> None:
-    """Makes the folder, or clears the report of an earlier run out of it.
+def claim(folder: Path) -> None:
+    """Makes the folder; what is in it stays, so that a report made anew there is not lost if that fails.
 
-    Raises ReportError where it cannot be written to, or holds something else.
+    Raises ReportError where it cannot be made, or holds something else.
     """
     where = shown(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ReportError(f"{where} is a file; a report is a folder")
     try:
+        if folder.exists() and not folder.is_dir():
+            raise ReportError(f"{where} is a file; a report is a folder")
         if next(folder.glob("*.py"), None) is not None:
             raise ReportError(f"{where} holds Python files; give a folder of its own to a report")
         for name in (PAGE, TREND):
             require_ours(folder / name)
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReportError(f"{where}: {error.strerror or error}") from error
+
+
+def prepare(folder: Path) -> None:
+    """As `claim`, for a run: clears the report of an earlier one out of the folder.
+
+    Raises ReportError where it cannot be written to, too.
+    """
+    claim(folder)
+    try:
         for name in (PAGE, TREND, SUMMARY, RESULTS, JOURNAL):
             (folder / name).unlink(missing_ok=True)
         (folder / JOURNAL).touch()
     except OSError as error:
-        raise ReportError(f"{where}: {error.strerror or error}") from error
+        raise ReportError(f"{shown(folder)}: {error.strerror or error}") from error
 
 
 def write(report: Report, folder: Path) -> None:
@@ -104,23 +115,33 @@ def read(path: Path) -> Report:
 
     Raises ReportError.
     """
-    file = path / RESULTS if path.is_dir() else path
-    if path.is_dir() and not file.exists() and (path / JOURNAL).exists():
-        return read_journal(path)
+    file = path
     try:
+        if path.is_dir():
+            file = path / RESULTS
+            if not file.exists() and (path / JOURNAL).exists():
+                return read_journal(path)
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{shown(file)}: {error.strerror or error}; pytest --report writes it") from error
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{shown(file)} is no JSON: {error}") from error
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
+    if not isinstance(content, dict) or "schema" not in content:
+        raise ReportError(f"{shown(file)} is no report: it names no schema")
+    if content["schema"] != SCHEMA:
         raise ReportError(
-            f"{shown(file)} has schema {schema!r}, and this tilecheck reads {SCHEMA}: write it anew"
+            f"{shown(file)} has schema {content['schema']!r}, "
+            f"and this tilecheck reads {SCHEMA}: write it anew"
         )
     try:
         return from_plain(Report, content, "the whole")
     except WrongForm as error:
+        writer = content.get("tilecheck")
+        if isinstance(writer, str) and writer != __version__:
+            raise ReportError(
+                f"{shown(file)} is of tilecheck {writer!r}, and this is {__version__}, which does not know "
+                f"it: {error}; take that tilecheck, or write it anew"
+            ) from error
         raise ReportError(f"{shown(file)} is no report: {error}") from error
 
 

@@ -122,7 +122,7 @@ class Test:
 @dataclass(frozen=True)
 class Numerics:
     """How far a kernel is from its reference.  row: with the schedule or the draw behind it.
-    budget_used, terms_used: as `conformance.Outcome`; infinite where there is no result.
+    budget_used, terms_used: as `conformance.Outcome`; they may be infinite.
     """
 
     test: str

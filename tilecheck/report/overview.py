@@ -200,9 +200,7 @@ def moment(iso: str) -> str:
 
 
 def share(used: float) -> str:
-    """A share of a bound, as the summary of a run has it."""
-    if used == float("inf"):
-        return "no result"
+    """A share of a bound, as the summary of a run has it: "inf" for any error where no bit may differ."""
     return f"{used:.2f}" if used < 100 else f"{used:.3g}"
 
 

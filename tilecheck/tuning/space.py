@@ -55,9 +55,10 @@ class Space:
     def __str__(self) -> str:
         knobs = " x ".join(str(len(values)) for values in self.spec.tuning.values())
         told = "".join(f", {count} {reason}" for reason, count in self.refused.items())
-        return (
-            f"{knobs} = {self.product} combinations, {self.legal} legal{told}, {len(self.candidates)} to try"
-        )
+        tried = len(self.candidates)
+        # Else more would be tried than there is.
+        outside = ", the default with them" if tried + sum(self.refused.values()) > self.legal else ""
+        return f"{knobs} = {self.product} combinations, {self.legal} legal{told}, {tried} to try{outside}"
 
 
 def space_of(spec: KernelSpec, case: Case, arch: Arch) -> Space:

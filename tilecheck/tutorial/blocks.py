@@ -40,15 +40,18 @@ def _run_python(path: Path, line: int, text: str, names: dict[str, Any]) -> None
     linecache.cache[str(path)] = (sum(map(len, lines)), None, lines, str(path))
     try:
         exec(compile("".join(lines), str(path), "exec"), names)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # one that exits, with 0 too, leaves out what comes after it
         raise BlockFailed(_told(path, error)) from error
 
 
-def _told(path: Path, error: Exception) -> str:
+def _told(path: Path, error: BaseException) -> str:
     """The error, and the line of the page that it came from."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     line = frames[-1].lineno if frames else getattr(error, "lineno", None)
-    return f"{path}:{line}: {''.join(traceback.format_exception_only(type(error), error)).strip()}"
+    told = "".join(traceback.format_exception_only(type(error), error)).strip()
+    if isinstance(error, SyntaxError):  # of which Python tells the place first, and what it is last
+        told = f"{type(error).__name__}: {error.msg}"
+    return f"{path}:{line}: {told}"
 
 
 def _run_command(path: Path, line: int, words: list[str]) -> None:

@@ -174,7 +174,7 @@ def test_page_has_all_that_is_known(page: str, month: list[Night]) -> None:
         "softmax-size2-fp16 becomes slower",
         "it is the kernel",
         "2 of 29, last 2026-01-25",
-        "no result",
+        "inf",
         "0.1.15 → 0.1.16",
         "slows 1 of 2 rows and makes code worse",
         "580.95",

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -424,6 +425,44 @@ def test_nothing_of_others_is_written_over(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines == [f"ERROR: --report: {words}", ""]
     assert not (project.path / "out" / "results.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [(PermissionError(13, "Permission denied"), "Permission denied"), (None, "File name too long")],
+    ids=["forbidden", "long"],
+)
+def test_a_folder_that_cannot_be_looked_at_is_one_line(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, trouble: OSError | None, words: str
+) -> None:
+    name = "out" if trouble else "x" * 300
+    usual = Path.stat
+
+    def stat(path: Path, **more: Any) -> os.stat_result:
+        if trouble is not None and path.name == name:  # as in the home of another; root may
+            raise trouble
+        return usual(path, **more)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    result = project.runpytest(f"--report={name}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines == [f"ERROR: --report: {name}: {words}", ""]
+
+
+def test_a_home_is_meant_as_the_shell_means_it(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.mkdir("home")))
+    result = project.runpytest("--report=~/out", "-k", "nothing")
+    assert (project.path / "home" / "out" / "results.json").exists(), result.stdout.str()
+    assert not (project.path / "~").exists()
+
+
+def test_an_empty_name_is_not_the_current_folder(project: pytest.Pytester) -> None:
+    result = project.runpytest("--report=")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines == ["ERROR: --report names no folder", ""]
+    assert not (project.path / "results.json").exists()
 
 
 def test_missing_packages_are_named_with_the_command_that_installs_them(

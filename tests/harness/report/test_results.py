@@ -69,6 +69,15 @@ def test_mistakes_are_named_by_their_place(
     assert "\n" not in str(caught.value)
 
 
+def test_what_another_version_wrote_is_named_as_that(report: Report, tmp_path: Path) -> None:
+    content = json.loads(to_json(report)) | {"tilecheck": "9.0", "colors": []}
+    (tmp_path / "results.json").write_text(json.dumps(content))
+    with pytest.raises(
+        folder.ReportError, match=r"is of tilecheck '9\.0', and this is .*'colors' unknown; take"
+    ):
+        folder.read(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[" * 100000, "[]", '{"schema": 1}'])
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "results.json").write_text(text)
@@ -166,11 +175,31 @@ class TestCommand:
         assert self.run(capsys, path)[0] == 0
         assert (path / "index.html").exists()
 
+    @pytest.mark.parametrize("died", [False, True], ids=["whole", "died"])
+    def test_what_cannot_be_made_anew_is_not_lost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], died: bool
+    ) -> None:
+        path = written(whole_report(), tmp_path / "a")
+        if died:
+            for file in path.iterdir():
+                file.unlink()
+            Journal(path).add("head", 0.0, tilecheck="0", project="p", run=run_of(), kernels=[], history=[])
+        before = {file.name: file.read_bytes() for file in path.iterdir()}
+
+        def full(*_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", full)
+        code, said = self.run(capsys, path)
+        assert code == 2 and "was not written: No space left on device" in said
+        assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
             (("a", "a"), "--out DIR: where shall the report be written?"),
             (("nothing",), "nothing: there is no such folder"),
+            (("x" * 300,), "x: File name too long"),
             (
                 ("a", "a", "--out", "c"),
                 "the run of 2026-01-31T14:05:00+00:00 (simulator, as sm_90a) is there twice",

@@ -45,11 +45,9 @@ def test_every_candidate_is_legal_and_there_once_with_the_default_first(spec: Ke
 
 def test_a_default_outside_of_the_knobs_values_is_tried_all_the_same(spec: KernelSpec) -> None:
     narrow = replace(spec, tuning={"tile": (128, 256)})
-    assert [c.id for c in space_of(narrow, spec.case("long"), HOPPER).candidates] == [
-        "default",
-        "t128",
-        "t256",
-    ]
+    space = space_of(narrow, spec.case("long"), HOPPER)
+    assert [c.id for c in space.candidates] == ["default", "t128", "t256"]
+    assert str(space) == "2 = 2 combinations, 2 legal, 3 to try, the default with them"
 
 
 def test_a_kernel_without_a_space_is_told_so(spec: KernelSpec) -> None:

@@ -1,0 +1,92 @@
+"""Whether an installed package can be imported, and whether it is the one that Python finds."""
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilecheck.doctor.lines import Line
+from tilecheck.gist import telling_line
+
+IMPORT_SECONDS = 300
+"""The longest that importing a package may take: the first time, on a slow disk, it is minutes."""
+
+_MARK = "\x1e"
+"""Before what is said of a failure, so that what the package itself writes is not taken for it."""
+
+# By the path of this process: a child of its own would look in the current folder first.
+_TRY = f"""
+import sys
+sys.path[:] = sys.argv[2:]
+try:
+    __import__(sys.argv[1])
+except BaseException as error:
+    sys.stderr.write("{_MARK}" + type(error).__name__ + "{_MARK}" + str(error))
+    sys.stderr.flush()
+    sys.exit(1)
+"""
+
+
+def import_fault(package: str) -> str | None:
+    """Why a package cannot be imported, in one line; None: it can. It is tried in a process of its own, as a
+    library that does not fit may end it.
+    """
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", _TRY, package, *sys.path],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=IMPORT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"the import takes more than {IMPORT_SECONDS} s"
+    if tried.returncode == 0:
+        return None
+    if tried.returncode < 0:
+        return f"the import ends Python by signal {-tried.returncode}"
+    *_, kind, message = ("", "", *tried.stderr.split(_MARK))
+    return f"{kind}: {telling_line(message)}" if kind else f"the import ends Python, code {tried.returncode}"
+
+
+def hidden_by(package: str) -> Path | None:
+    """The module or package that Python finds in place of the installed one; None: it finds that.
+
+    Where the installed one is linked to, and not copied, nobody can tell: None.
+    """
+    try:
+        files = importlib.metadata.files(package) or []
+        spec = importlib.util.find_spec(package)
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
+    own = next(
+        (Path(str(each.locate())) for each in files if each.as_posix() == f"{package}/__init__.py"), None
+    )
+    if own is None or spec is None or spec.origin is None:
+        return None
+    found = Path(spec.origin)
+    if not own.exists() or not found.exists() or found.samefile(own):
+        return None
+    return found.parent if found.name == "__init__.py" else found
+
+
+def hidden_line(name: str, installed: str | None, fault: str | None, by: Path) -> Line:
+    """What is installed, hidden by something else; bad where that cannot be imported."""
+    found = f"{installed} is installed, but {by} comes before it"
+    mend = f"take {by.parent} off PYTHONPATH, or give the command in another folder"
+    if fault is None:
+        return Line(name, "note", found, mend)
+    return Line(name, "bad", f"{found}, and cannot be imported: {fault}", mend)
+
+
+def cache_at_fault(fault: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The folder that TileLang makes as it is imported, if that is what failed."""
+    folder = environ.get("TILELANG_CACHE_DIR") or os.path.expanduser("~/.tilelang/cache")
+    named = {Path(text) for text in re.findall(r"\[Errno .*'([^']+)'", fault)}
+    return folder if named & {Path(folder), *Path(folder).parents} else None
