@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
                 note(f"tilecheck promote: {line}")
             return 1
         name = name or f"tilelang-{runs[0].toolchain.get('tilelang', 'unknown')}"
-        merged = merge(runs, folder / "next.json")
+        merged = merge(runs, folder / "next.json", old)
         path = None if arguments.dry_run else write_next(folder, name, merged.raw)
     except BaselineError as error:
         raise BadInput(str(error)) from error

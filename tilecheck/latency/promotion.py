@@ -55,15 +55,18 @@ def objections(runs: Sequence[Run], expected: Sequence[str], guards: Guards = GU
     ]
 
 
-def merge(runs: Sequence[Run], path: Path) -> Run:
+def merge(runs: Sequence[Run], path: Path, before: Run | None = None) -> Run:
     """One run made of several, which `objections` has let pass; `path` is where it will be.
 
     Times are the medians over the runs. Without the single samples, which are in the runs' own files.
+    before: the baseline before it. How much machines of a model differ is not forgotten because those of
+    these runs happen to be alike.
     """
     newest = max(runs, key=lambda run: run.taken)
     rows = {id: [run.rows[id] for run in runs] for id in newest.rows}
     noises = {id: _noise(taken) for id, taken in rows.items()}
-    machine = machine_noise(list(noises.values()))
+    known = [row.machine_noise for row in before.rows.values()] if before else []
+    machine = max([machine_noise(list(noises.values())), *known])
     benchmarks = [_merged(taken, noises[id], machine) for id, taken in rows.items()]
     content = {
         "machine_info": {"gpu": newest.gpu},

@@ -11,6 +11,7 @@ import pytest
 
 from tilecheck.latency.baselines import (
     BaselineError,
+    Run,
     choose,
     model_folder,
     numbered,
@@ -291,6 +292,21 @@ class TestPromotion:
         assert "data" not in row.raw["stats"]
         path = write_next(tmp_path / "stored", "x", merged.raw)
         assert read_run(path).rows["matmul-square"].bar == row.bar
+
+    def test_what_machines_were_known_to_differ_by_is_not_forgotten(
+        self, run_file: RunFile, tmp_path: Path
+    ) -> None:
+        """Runs of machines that are alike would make bands that the next machine leaves."""
+        unlike = merge(self.runs(run_file, 1.0, 1.02, 1.01), tmp_path / "0001_x.json")
+        alike = self.runs(run_file, 1.0, 1.001, 1.0)
+
+        def shown(before: Run | None) -> float:
+            (noise,) = {row.machine_noise for row in merge(alike, tmp_path / "b.json", before).rows.values()}
+            return noise
+
+        known = unlike.rows["matmul-square"].machine_noise
+        assert shown(None) < 0.001 < known == shown(unlike)
+        assert shown(merge(alike, tmp_path / "c.json")) == shown(None)
 
     @pytest.mark.parametrize(
         ("parts", "message"),
