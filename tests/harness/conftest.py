@@ -1,5 +1,6 @@
 """Tests of the harness: thousands, which take seconds to collect, and most runs ask for none of them."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     expression = config.option.markexpr
     left_out = expression and excluded(expression, ()) and excluded(expression, MARKS)
     return True if left_out and collection_path.suffix == ".py" else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heeded_signals() -> None:
+    """Ctrl-C and the end of a terminal mean what they do in front, also where the run was started to ignore
+    them, as by nohup or by a shell that put it into the background: what tests start would inherit that.
+    """
+    for each, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(each) is signal.SIG_IGN:
+            signal.signal(each, usual)
