@@ -25,6 +25,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from tilecheck.tuning.outcomes import Failure, Timing
@@ -41,6 +42,9 @@ class Bench(Protocol):
     def compile(self, candidate: Candidate) -> Failure | None:
         """None where it compiles."""
 
+    def compile_ahead(self, candidates: Sequence[Candidate]) -> None:
+        """Begins to compile what will be asked for next, and returns at once."""
+
     def measure(self, candidate: Candidate) -> Timing | Failure:
         """The time of a candidate that is right."""
 
@@ -55,23 +59,31 @@ class Stopped(Exception):
 Told = Callable[[Candidate, Timing | Failure], None]
 
 
-def run_batch(batch: Sequence[Candidate], bench: Bench, target: Mapping[str, Any], told: Told) -> None:
+def run_batch(
+    batch: Sequence[Candidate],
+    bench: Bench,
+    target: Mapping[str, Any],
+    told: Told,
+    compiled: Callable[[], None] = lambda: None,
+) -> None:
     """Compiles, checks and times a batch.
 
     target: TileLang's, see `launch.compile_target`.
     told: gets each result as it is there, from several threads.
+    compiled: called once, when all are compiled, before the first is timed.
     Raises what the bench did, but for `Stopped`.
     """
     from tilelang.autotuner import AutoTuner
 
     errors: list[BaseException] = []
+    all_compiled = cache(compiled)  # once
 
     def jit_compile(index: int, **_: Any) -> _Kernel:
         candidate = batch[index]
         with _noted(errors):
             failure = bench.compile(candidate)
             if failure is None:
-                return _Kernel(candidate, bench, told, errors)
+                return _Kernel(candidate, bench, told, errors, all_compiled)
             told(candidate, failure)
         raise _Failed
 
@@ -105,6 +117,7 @@ class _Kernel:
     bench: Bench
     told: Told
     errors: list[BaseException]
+    compiled: Callable[[], None]
     prim_func: None = None
 
     def get_profiler(self, **_: Any) -> "_Kernel":
@@ -115,6 +128,7 @@ class _Kernel:
 
     def do_bench(self, *_: Any, **__: Any) -> float:
         with _noted(self.errors):
+            self.compiled()
             found = self.bench.measure(self.candidate)
             self.told(self.candidate, found)
             if isinstance(found, Timing):

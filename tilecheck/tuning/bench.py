@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,8 @@ class ProcessBench:
         self._free: queue.Queue[Child] = queue.Queue()
         for each in self._compilers:
             self._free.put(each)
+        self._threads = ThreadPoolExecutor(compilers)
+        self._ahead: dict[str, Future[Failure | None]] = {}
         self._timer = child()
         self._started: set[Child] = set()
         self._killed: set[Child] = set()
@@ -62,6 +65,7 @@ class ProcessBench:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._prepared()
+        self._threads.shutdown(cancel_futures=True)
         for each in (*self._compilers, self._timer):
             each.end()
 
@@ -88,6 +92,16 @@ class ProcessBench:
 
     def compile(self, candidate: Candidate) -> Failure | None:
         """None where it compiles; threads may ask at the same time."""
+        begun = self._ahead.pop(candidate.key, None)
+        return self._compile(candidate) if begun is None or begun.cancel() else begun.result()
+
+    def compile_ahead(self, candidates: Sequence[Candidate]) -> None:
+        """Begins to compile what will be asked for next, beside what is timed, and returns at once."""
+        for candidate in candidates:
+            if candidate.key not in self._ahead:
+                self._ahead[candidate.key] = self._threads.submit(self._compile, candidate)
+
+    def _compile(self, candidate: Candidate) -> Failure | None:
         with self._compiler() as child:
             answer = self._ask(child, {"do": "compile", "values": candidate.values}, COMPILE_SECONDS)
         return answer if isinstance(answer, Failure) else None
@@ -145,7 +159,11 @@ class ProcessBench:
             self._killed.add(each)
 
     def reopen(self) -> None:
-        """After `stop`."""
+        """After `stop`, or a search that ended by itself; what was begun ahead is given up."""
+        ahead, self._ahead = self._ahead, {}
+        if not all(begun.cancel() or begun.done() for begun in ahead.values()):
+            self.stop()
+            wait(ahead.values())
         if self._stopped.is_set():
             self._prepared()
         self._stopped.clear()

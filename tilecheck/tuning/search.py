@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Protocol
 
 from tilecheck.tuning.autotuner import Bench, run_batch
@@ -88,10 +89,16 @@ class Search:
             if ended.late.is_set() or (deadline is not None and self.clock() >= deadline):
                 return "out of time"
             before = self._tried
-            run_batch(self._next(left), self.bench, self.target, self._take)
+            batch = self._next(left)
+            rest = [c for c in left if c not in batch]
+            # While these are timed, compilers have nothing to do.
+            run_batch(batch, self.bench, self.target, self._take, partial(self._look_ahead, rest))
             if self._tried == before and not ended:
                 raise BenchError("nothing came of a whole batch of schedules")
         return "all tried"
+
+    def _look_ahead(self, rest: list[Candidate]) -> None:
+        self.bench.compile_ahead(self._next(rest))
 
     def _next(self, left: list[Candidate]) -> list[Candidate]:
         """Up to half of a batch are neighbours of the best so far; the rest is as ranked."""

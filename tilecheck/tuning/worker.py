@@ -137,6 +137,8 @@ class Worker:
         """stand: whether there will be something to time."""
         if request["stand"]:
             self._stand()
+        else:
+            os.nice(10)  # what is timed meanwhile goes first
         return {}
 
     def _compile(self, request: Mapping[str, Any]) -> dict[str, Any]:

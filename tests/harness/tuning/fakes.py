@@ -125,6 +125,7 @@ class FakeBench:
         self.unlucky: dict[str, Failure] = {}
         self.made: Callable[[Candidate], Facts | Failure] | None = None
         self.compiled: list[str] = []
+        self.ahead: list[list[str]] = []
         self.measured: list[str] = []
         self.on_measure: Callable[[Candidate], None] = lambda _: None
         self._stopped = threading.Event()
@@ -136,6 +137,9 @@ class FakeBench:
             self.compiled.append(candidate.id)
         found = self.time(**candidate.values)
         return found if isinstance(found, Failure) and found.kind == "does not compile" else None
+
+    def compile_ahead(self, candidates: Sequence[Candidate]) -> None:
+        self.ahead.append([candidate.id for candidate in candidates])
 
     def measure(self, candidate: Candidate) -> Timing | Failure:
         self.on_measure(candidate)

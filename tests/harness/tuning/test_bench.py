@@ -40,6 +40,8 @@ STAND = """
 
     def compile_program(program, target):
         tile, threads = program.schedule.tile, program.schedule.threads
+        with open(__file__ + ".compiled", "a") as told:
+            told.write(f"{tile} {threads}\\n")
         if tile == 32 and threads == 64:
             raise launch.CompileError("copy-long: does not compile for sm_90a: no such instruction")
         if tile == 32 and threads == 96:
@@ -311,6 +313,39 @@ def test_known_facts_spare_a_compile(
     answer = Worker(task).answer({"do": "compile", "values": candidate(spec, 64).values})
     assert answer == ({} if reason is None else {"failure": {"kind": "does not fit", "reason": reason}})
     assert len(compiled) == (reason is None)
+
+
+def compiled(tmp_path: Path) -> list[str]:
+    """Which candidates were compiled, as tile and threads."""
+    told = tmp_path / "copy_to_tune.py.compiled"
+    return sorted(told.read_text().splitlines()) if told.exists() else []
+
+
+def test_what_was_compiled_ahead_is_not_compiled_again(spec: KernelSpec, tmp_path: Path) -> None:
+    with processes(spec, tmp_path, compilers=2) as bench:
+        bench.compile_ahead([candidate(spec, 64), candidate(spec, 32, threads=64)])
+        bench.compile_ahead([candidate(spec, 64), candidate(spec, 128)])
+        assert isinstance(bench.measure(candidate(spec, 256)), Timing)  # meanwhile
+        assert bench.compile(candidate(spec, 64)) is None
+        failure = bench.compile(candidate(spec, 32, threads=64))
+        assert isinstance(failure, Failure) and failure.kind == "does not compile"
+        assert bench.compile(candidate(spec, 128)) is None
+    assert compiled(tmp_path) == ["128 128", "32 64", "64 128"]
+
+
+def test_what_is_compiled_ahead_does_not_outlive_the_search(spec: KernelSpec, tmp_path: Path) -> None:
+    with processes(spec, tmp_path) as bench:
+        hanging = candidate(spec, 32, threads=96)
+        bench.compile_ahead([hanging, candidate(spec, 64)])
+        deadline = time.monotonic() + 60
+        while not compiled(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        bench.reopen()
+        # Nothing goes on beside the confirmation, and what is asked for again is compiled anew.
+        assert isinstance(bench.measure(candidate(spec, 128)), Timing)
+        assert compiled(tmp_path) == ["32 96"]
+        assert bench.compile(candidate(spec, 64)) is None
+    assert compiled(tmp_path) == ["32 96", "64 128"]
 
 
 def test_a_whole_search_in_processes_survives_every_kind_of_candidate(

@@ -70,6 +70,17 @@ def test_the_fastest_is_found_and_everything_is_tried_once(spec: KernelSpec, tmp
     assert sorted(bench.measured) == sorted(set(bench.measured)) and len(bench.measured) == 14
 
 
+def test_while_a_batch_is_timed_the_next_is_compiled(spec: KernelSpec, tmp_path: Path) -> None:
+    bench = FakeBench(smooth)
+    search(spec, tmp_path, bench)
+    batches = [bench.measured[i : i + 4] for i in range(0, 14, 4)]
+    assert len(bench.ahead) == len(batches) and bench.ahead[-1] == []
+    for batch, ahead, following in zip(batches, bench.ahead, batches[1:], strict=False):
+        assert 0 < len(ahead) <= 4 and not set(ahead) & set(batch)
+        # The best of the batch may bring other neighbours; what is likely by itself stays.
+        assert len(set(ahead) & set(following)) >= len(following) // 2
+
+
 def test_reasons_of_failures_are_kept_and_the_rest_goes_on(spec: KernelSpec, tmp_path: Path) -> None:
     bench = FakeBench(failing)
     found = search(spec, tmp_path, bench)
