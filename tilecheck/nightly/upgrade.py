@@ -11,7 +11,6 @@ import dataclasses
 import json
 import re
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,14 +20,12 @@ from typing import Any
 
 from tilecheck.environment import version
 from tilecheck.files import replace
+from tilecheck.nightly.asking import Unanswered, answer
 from tilecheck.nightly.newest import Newest, NoVersion, newest
 from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
 from tilecheck.nightly.results import of_tests
-from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
+from tilecheck.nightly.stages import NOTHING_SELECTED, Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
-
-COLLECTING = 120.0
-"""Seconds for pytest to say what it selects."""
 
 RESULT, KERNELS = "newest.json", "kernel-cache"
 
@@ -77,14 +74,20 @@ def read(folder: Path) -> Upgrade | None:
 
 
 def stages(
-    choice: Choice, python: str, found: Newest, pinned: str, arch: str, folder: Path, rows: Sequence[str]
+    choice: Choice,
+    python: str,
+    found: Newest,
+    pinned: str,
+    arch: str,
+    folder: Path,
+    rows: Sequence[str] | None = None,
 ) -> list[Stage]:
-    """The parts; each gets its limit when its turn comes.  rows: that are timed; none: all of them."""
+    """The parts; each gets its limit when its turn comes.  rows: that are timed; None: all of them."""
     test = pytest_command(choice, python, folder, *CORRECTNESS)
     made = [Stage("correctness", (Step(test),), 0)]
     if not choice.simulate:
         versions = ("installed", f"tilelang=={found.version}")
-        only = [word for row in rows for word in ("-k", row)]
+        only = [word for row in rows or () for word in ("-k", row)]
         command = (choice.python, "-m", "tilecheck", "ab", *versions, f"--json={folder / 'ab.json'}", *only)
         made.append(Stage("latency", (Step(command, answers=(3,)),), 0))
     compare = (choice.python, "-m", "tilecheck", "diff-codegen", pinned, found.version)
@@ -94,12 +97,15 @@ def stages(
 
 
 def timed(choice: Choice, root: Path) -> list[str]:
-    """The rows that the night's arguments for pytest leave to be timed."""
-    command = (choice.python, "-m", "pytest", "--collect-only", "-q", "-m", "latency", *choice.arguments)
-    done = subprocess.run(
-        command, cwd=root, env=variables_of(), capture_output=True, text=True, check=False, timeout=COLLECTING
-    )
-    return re.findall(r"::\w+\[(.+)\]$", done.stdout, re.MULTILINE)
+    """The rows that the night's arguments for pytest leave to be timed; raises Unanswered."""
+    # One test a line, whatever the project's own options say; without a GPU pytest would select none.
+    listing = ("--collect-only", "--verbosity=-1", "--tilecheck-require-gpu")
+    command = (choice.python, "-m", "pytest", *listing, "-m", "latency", *choice.arguments)
+    done = answer(command, root, variables_of(), fine=(0, NOTHING_SELECTED))
+    found: list[str] = re.findall(r"::\w+\[(.+)\]$", done.stdout, re.MULTILINE)
+    if not found and done.returncode == 0:
+        raise Unanswered("it selects some, and lists none")
+    return found
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -128,7 +134,7 @@ def main(arguments: argparse.Namespace) -> int:
         simulate=arguments.simulate,
         arguments=tuple(shlex.split(arguments.arguments)),
     )
-    rows = timed(choice, arguments.root) if choice.arguments else []
+    rows, untimed = _rows_to_time(choice, arguments.root)
     planned = stages(choice, str(environment.python), found, pinned, arguments.arch, folder, rows)
     result = dataclasses.replace(result, planned=tuple(stage.name for stage in planned))
     _write(folder, result)
@@ -137,8 +143,8 @@ def main(arguments: argparse.Namespace) -> int:
         limit = max(1.0, left * SHARES[stage.name])
         python = stage.steps[0].command[0]
         variables = {**variables_of(python), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
-        if stage.name == "latency" and choice.arguments and not rows:
-            ended = Ended(stage.name, "skipped", 0.0, f"{choice.arguments[0]} selects none of it")
+        if stage.name == "latency" and untimed is not None:
+            ended = untimed
         else:
             stage = dataclasses.replace(stage, seconds=limit)
             ended = run_stage(stage, folder / "logs", arguments.root, variables)
@@ -150,6 +156,19 @@ def main(arguments: argparse.Namespace) -> int:
     if any(part.state == "failed" for part in result.parts):
         return 1
     return 0 if all(part.green for part in result.parts) else 3
+
+
+def _rows_to_time(choice: Choice, root: Path) -> tuple[list[str] | None, Ended | None]:
+    """The rows to time, None for all of them; and where none is to be timed, how that part ends."""
+    if choice.simulate or not choice.arguments:
+        return None, None
+    option = choice.arguments[0]
+    try:
+        rows = timed(choice, root)
+    except Unanswered as error:
+        words = f"pytest does not say which rows {option} selects: {error}"
+        return None, Ended("latency", "broken", 0.0, words)
+    return rows, None if rows else Ended("latency", "skipped", 0.0, f"{option} selects none of it")
 
 
 def _with(result: Upgrade, ended: Ended, folder: Path) -> Upgrade:

@@ -42,6 +42,9 @@ with open(os.path.join(folder, "calls"), "a") as calls:
 if "PYTEST_ADDOPTS" in os.environ:
     sys.exit(66)
 
+if words[0] == "-c":
+    print(scenario.get("versions", '{"tilelang": "0.1.15"}'))
+    sys.exit(scenario.get("versions_code", 0))
 os.makedirs(os.environ["TILELANG_CACHE_DIR"], exist_ok=True)
 
 def option(name):
@@ -53,7 +56,8 @@ def write(path, text):
 
 if words[:3] == ["-m", "pytest", "--help"]:
     print("  --tilecheck-report=DIR" if scenario.get("reports", True) else "  --other")
-    sys.exit()
+    print(scenario.get("help", ""))
+    sys.exit(scenario.get("help_code", 0))
 if words[1] == "tilecheck.nightly.guard":
     name, out = "guard", words[3]
     found = {"gpus": [{"uuid": "GPU-1", "name": "NVIDIA H200"}], "arch": "sm_90a",
@@ -532,6 +536,43 @@ def test_report_that_is_not_there_yet(stage: Stage) -> None:
     assert "pytest has no option --tilecheck-report here" in stage.said[-1]
     assert states(night)["correctness"] == "passed"
     assert not any("--tilecheck-report" in word for words, _ in stage.calls() for word in words)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            {"help_code": 4, "help": "ERROR: usage: pytest\n__main__.py: error: no --x"},
+            "pytest does not say whether it can write reports: exit code 4: __main__.py: error: no --x",
+        ),
+        ({"help_code": 1}, "pytest does not say whether it can write reports: exit code 1: --other"),
+        (
+            {"help": "warning : ConfigWarning: could not load initial conftests: x.py"},
+            "pytest has no option --tilecheck-report here: it could not load initial conftests: x.py",
+        ),
+    ],
+)
+def test_why_there_are_no_reports_is_told(stage: Stage, said: dict[str, Any], words: str) -> None:
+    """That pytest has no such option is one thing, and that it does not get as far as saying so another."""
+    code, _ = stage.night(**{"reports": False, **said})
+    assert code == 28
+    assert stage.said[-1] == f"RED: report broken: {words} (exit code 28)"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"versions": "E   nvidia is cut in half", "versions_code": 1}, "exit code 1: nvidia is cut in half"),
+        ({"versions": "no JSON"}, "the process that reads them said something else"),
+        ({"versions": ""}, "the process that reads them said something else"),
+    ],
+)
+def test_why_no_versions_are_known_is_told(stage: Stage, said: dict[str, Any], why: str) -> None:
+    for choice in ({"simulate": True}, {"stages": ("codegen",)}):
+        code, night = stage.night(choice=choice, **said)
+        assert (code, night["toolchain"]) == (0, {})
+        assert night["notes"] == [f"no versions of the toolchain are known: {why}"]
+    assert stage.night(choice={"simulate": True})[1]["toolchain"] == {"tilelang": "0.1.15"}
 
 
 UPGRADE = {

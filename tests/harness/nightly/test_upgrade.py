@@ -1,12 +1,13 @@
 """The newest TileLang beside the pinned one: what runs under which, and what is made of it."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tilecheck.nightly import upgrade
+from tilecheck.nightly import asking, upgrade
 from tilecheck.nightly.newest import Newest
 from tilecheck.nightly.plan import Choice
 from tilecheck.nightly.stages import Ended, Stage
@@ -112,6 +113,59 @@ def test_rows_that_are_timed_are_those_that_pytest_selects(tmp_path: Path) -> No
     python.chmod(0o755)
     choice = Choice(str(python), tmp_path, gpu="", seed=7, arguments=("-k", "one or 512"))
     assert upgrade.timed(choice, tmp_path) == ["softmax-one", "matmul-square-512-fp16"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            "echo 'ERROR: Wrong expression passed to -k' >&2; exit 4",
+            "exit code 4: ERROR: Wrong expression passed",
+        ),
+        (
+            "echo 'E   ImportError: no kernels'; echo 'no tests collected, 1 error in 0.42s'; exit 2",
+            "exit code 2: ImportError: no kernels",
+        ),
+        ("kill -9 $$", "exit code -9: it said nothing"),
+        ("echo '2 tests collected in 1.02s'", "it selects some, and lists none"),
+        ("exec sleep 600", "no answer within 0.3 s"),
+    ],
+)
+def test_pytest_that_cannot_say_what_it_selects_is_not_one_that_selects_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, words: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    seconds = 0.3 if "sleep" in script else 60.0
+    monkeypatch.setattr(upgrade, "answer", functools.partial(asking.answer, seconds=seconds))
+    with pytest.raises(asking.Unanswered) as raised:
+        upgrade.timed(Choice(str(python), tmp_path, gpu="", seed=7, arguments=("-k", "one")), tmp_path)
+    assert str(raised.value).startswith(words)
+
+
+def test_timing_is_broken_where_pytest_does_not_say_what_is_selected(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """A night that times nothing for a mistake must not look as if its arguments left nothing to be timed."""
+
+    def timed(*_: Any) -> list[str]:
+        raise asking.Unanswered("exit code 4: ERROR: Wrong expression passed to '-k'")
+
+    played = Played()
+    monkeypatch.setattr(upgrade, "timed", timed)
+    code, result = run(monkeypatch, folder, played, "--arguments=-k softmax")
+    assert code == 3
+    assert [stage.name for stage in played.stages] == ["correctness", "codegen"]
+    why = "pytest does not say which rows -k selects: exit code 4: ERROR: Wrong expression passed to '-k'"
+    assert f"latency: broken: {why}" in upgrade_lines(result)
+    assert upgrade_verdict(result).endswith("not answered: latency")
+
+
+def test_all_rows_are_timed_where_none_are_named(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    played = Played()
+    run(monkeypatch, folder, played)
+    assert "-k" not in played.stages[1].steps[0].command
 
 
 def test_nothing_is_timed_where_no_row_is_selected(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
