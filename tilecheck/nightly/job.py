@@ -37,7 +37,7 @@ from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
 from tilecheck.nightly.verdict import INTERRUPTED, exit_code
-from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
+from tilecheck.nightly.words import Told, beside, lines, markdown, of_newest, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
 from tilecheck.versions import cache_folder, variables_of
@@ -214,6 +214,8 @@ def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str])
     ended = run_stage(stage, choice.out / "logs", root, variables)
     if stage.name in TESTED:
         return of_tests(ended, choice.folder(stage.name), choice.arguments)
+    if stage.name == "newest":
+        return of_newest(ended, upgrade.read(choice.folder("newest")))
     if stage.name == "report" and ended.state == "passed" and not (choice.folder("report") / PAGE).exists():
         return dataclasses.replace(ended, state="broken", words=f"tilecheck report left no {PAGE}")
     return ended

@@ -27,6 +27,9 @@ from tilecheck.nightly.results import of_tests
 from tilecheck.nightly.stages import NOTHING_SELECTED, Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
 
+UNANSWERED = 3
+"""The stage's exit code where a part gave no answer; 1 where one says no."""
+
 RESULT, KERNELS = "newest.json", "kernel-cache"
 
 SHARES = {"correctness": 0.5, "latency": 0.6, "codegen": 1.0}
@@ -119,13 +122,13 @@ def main(arguments: argparse.Namespace) -> int:
     result = Upgrade(found.version, pinned, found.words, simulated=arguments.simulate)
     _write(folder, result)
     if not found.version:
-        return 0 if "nothing to compare" in found.words else 3
+        return 0 if "nothing to compare" in found.words else UNANSWERED
     try:
         environment = environment_with(found.version, _note, found.index)
     except NoEnvironment as error:
         _note(str(error))
         _write(folder, dataclasses.replace(result, reason=str(error)))
-        return 3
+        return UNANSWERED
     choice = Choice(
         python=sys.executable,
         out=folder,
@@ -155,7 +158,7 @@ def main(arguments: argparse.Namespace) -> int:
         _note(f"{ended.name}: {ended.state}{f': {ended.words}' if ended.words else ''}")
     if any(part.state == "failed" for part in result.parts):
         return 1
-    return 0 if all(part.green for part in result.parts) else 3
+    return 0 if all(part.green for part in result.parts) else UNANSWERED
 
 
 def _rows_to_time(choice: Choice, root: Path) -> tuple[list[str] | None, Ended | None]:

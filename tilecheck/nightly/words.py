@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilecheck.codegen.report import NOT_SAFE
 from tilecheck.latency.gate import seconds
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
 from tilecheck.nightly.night import Night
 from tilecheck.nightly.results import Junit
-from tilecheck.nightly.stages import Ended
+from tilecheck.nightly.stages import Ended, shortened
 from tilecheck.nightly.triage import Finding
-from tilecheck.nightly.upgrade import Upgrade
+from tilecheck.nightly.upgrade import UNANSWERED, Upgrade
 from tilecheck.nightly.verdict import NOTHING, worst
 
 SHOWN = 30
@@ -145,18 +146,49 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
     if not states:
         why = f": {upgrade.reason}" if upgrade.reason else ""
         return f"{step}: no verdict: it could not be installed{why}"
-    broken = states.get("correctness") == "failed" or any(row.get("wrong") for row in upgrade.rows)
-    slower = len(upgrade.of("slower"))
-    bad = [
-        *(["breaks kernels"] if broken else []),
-        *([f"slows {slower} of {len(upgrade.rows)} rows"] if slower else []),
-        *(["makes code worse"] if states.get("codegen") == "failed" else []),
-    ]
+    wrong, slower = any(row.get("wrong") for row in upgrade.rows), len(upgrade.of("slower"))
+    bad = []
+    if states.get("correctness") == "failed" or wrong:
+        bad.append(f"breaks kernels{_failing_tests(upgrade)}")
+    if slower:
+        bad.append(f"slows {slower} of {_many(len(upgrade.rows), 'row')}")
+    elif states.get("latency") == "failed" and not wrong:
+        bad.append(_untold_times(upgrade))
+    if states.get("codegen") == "failed":
+        _, _, which = upgrade.codegen.rstrip(".").partition(NOT_SAFE)
+        bad.append(f"makes code worse{f': {which}' if which else ''}")
     open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
     unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
     unsaid += "; without a GPU, so times were not compared" if upgrade.simulated else ""
     fine = "no verdict" if open_ else "nothing speaks against it"
     return f"{step}: {' and '.join(bad) or fine}{unsaid}"
+
+
+def _failing_tests(upgrade: Upgrade) -> str:
+    words = next((part.words for part in upgrade.parts if part.name == "correctness"), "")
+    counted = re.match(r"(\d+) failed", words)
+    return f" ({_many(int(counted[1]), 'test')})" if counted else ""
+
+
+def _untold_times(upgrade: Upgrade) -> str:
+    """Of times that failed, although no row is slower or wrong: `tilecheck ab` could not tell."""
+    untold = len(upgrade.of("inconclusive")) + len(upgrade.of("not compared"))
+    if not upgrade.rows:
+        return "leaves no row timed"
+    return f"leaves {untold} of {_many(len(upgrade.rows), 'row')} inconclusive"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def of_newest(ended: Ended, upgrade: Upgrade | None) -> Ended:
+    """How its stage ended: one that did not pass says what an upgrade would do, as far as it found out."""
+    if upgrade is None or ended.green:
+        return ended
+    told = upgrade_verdict(upgrade) if upgrade.version else upgrade.words
+    answered = ended.state == "failed" or ended.codes == (UNANSWERED,)
+    return replace(ended, words=shortened(told if answered else f"{ended.words}; {told}"))
 
 
 def markdown(told: Told, report: str) -> str:

@@ -584,7 +584,7 @@ UPGRADE = {
         {"name": "latency", "state": "failed", "seconds": 9.0, "codes": [1]},
         {"name": "codegen", "state": "failed", "seconds": 9.0, "codes": [1]},
     ],
-    "codegen": "60 rows: 2 worse, 58 the same. Not safe.",
+    "codegen": "60 rows: 2 worse, 58 the same. Not safe: softmax-one-sm_90a and 1 more get worse.",
     "rows": [
         {
             "row": "softmax-one",
@@ -604,10 +604,54 @@ def test_newest_tilelang_is_told_and_turns_nothing_red_unless_asked(stage: Stage
     assert code == 0
     text = "\n".join(stage.said)
     assert "softmax-one: slower, 100 us -> 158 us (+58.0 %)" in text
-    assert "code: 60 rows: 2 worse, 58 the same. Not safe." in text
-    assert "0.1.15 -> 0.1.16: breaks kernels and slows 1 of 2 rows and makes code worse" in text
+    assert "code: 60 rows: 2 worse, 58 the same. Not safe: softmax-one-sm_90a and 1 more get worse." in text
     assert "(does not turn the night red)" in text
     assert stage.night(newest={"code": 1}, upgrade=UPGRADE, choice={"newest_gates": True})[0] == 17
+
+
+STEP = "0.1.15 -> 0.1.16"
+
+
+@pytest.mark.parametrize(
+    ("play", "given", "words"),
+    [
+        (
+            {"code": 1},
+            {},
+            f"{STEP}: breaks kernels (1 test) and slows 1 of 2 rows and makes code worse: "
+            "softmax-one-sm_90a and 1 more get worse",
+        ),
+        (
+            {"code": 1},
+            {"codegen": "9 rows: 9 worse. Not safe: " + "very-long-name-" * 40 + " get worse."},
+            f"{STEP}: breaks kernels (1 test) and slows 1 of 2 rows and makes code worse: very-long-name-",
+        ),
+        (
+            {"code": 3},
+            {"parts": [{"name": "codegen", "state": "hung", "seconds": 9.0, "words": "", "codes": []}]},
+            f"{STEP}: slows 1 of 2 rows; not answered: codegen",
+        ),
+        (
+            {"code": 3},
+            {"version": "", "words": "fell back: pip finds no release of TileLang"},
+            "fell back: pip finds no release of TileLang",
+        ),
+        (
+            {"code": 1, "say": "Traceback (most recent call last):\nOSError: disk full"},
+            {"parts": [], "rows": [], "planned": ["correctness", "codegen"]},
+            f"crashed: OSError: disk full; {STEP}: no verdict; not answered: correctness, codegen",
+        ),
+    ],
+)
+def test_table_says_what_an_upgrade_would_do(
+    stage: Stage, play: dict[str, Any], given: dict[str, Any], words: str
+) -> None:
+    """The stage's log ends with whatever came last, which need not be what is wrong."""
+    stage.night(newest={"say": "newest TileLang: codegen: failed", **play}, upgrade={**UPGRADE, **given})
+    (line,) = [line for line in stage.said if line.startswith("newest  ")]
+    _, _, said = line.partition("(does not turn the night red) ")
+    assert said == words if len(said) < 160 else said.startswith(words)
+    assert len(said) <= 160
 
 
 def test_newest_tilelang_that_cannot_be_installed_has_no_verdict(stage: Stage) -> None:

@@ -38,7 +38,7 @@ class Played:
             (logs.parent / "ab.json").write_text(json.dumps({"rows": [ROW]}))
         if stage.name == "codegen":
             (logs.parent / "diff-codegen.txt").write_text(
-                "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe.\n"
+                "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe: matmul-x-sm_90a compiles no more.\n"
             )
         codes = (self._code if stage.name == "correctness" else 0,)
         state = self._states.get(stage.name, "passed")
@@ -92,9 +92,10 @@ def test_both_are_set_side_by_side(monkeypatch: pytest.MonkeyPatch, folder: Path
     assert latency[7:] == ("-k", "softmax-one", "-k", "softmax-one-more")
     assert codegen[2:] == ("tilecheck", "diff-codegen", "0.1.15", "0.1.16", "--arch", "sm_90a")
     assert played.variables["TILELANG_CACHE_DIR"] == str(folder / "kernel-cache")
-    assert result.codegen == "2 rows: 1 worse, 1 same. Not safe."
+    assert result.codegen == "2 rows: 1 worse, 1 same. Not safe: matmul-x-sm_90a compiles no more."
     assert result.of("slower") == [ROW]
-    assert upgrade_verdict(result) == "0.1.15 -> 0.1.16: slows 1 of 1 rows and makes code worse"
+    words = "0.1.15 -> 0.1.16: slows 1 of 1 row and makes code worse: matmul-x-sm_90a compiles no more"
+    assert upgrade_verdict(result) == words
     assert "softmax-one: slower, 100 us -> 110 us (+10.0 %)" in upgrade_lines(result)
 
 
@@ -225,6 +226,20 @@ def test_keyword_that_selects_no_test_leaves_correctness_open(
     assert code == 0
     assert "correctness: skipped: -k selects none of it" in upgrade_lines(result)
     assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{**ROW, "verdict": "inconclusive"}, {**ROW, "verdict": "same"}], "leaves 1 of 2 rows inconclusive"),
+        ([{**ROW, "verdict": "not compared", "wrong": True}], "breaks kernels"),
+        ([], "leaves no row timed"),
+    ],
+)
+def test_times_that_fail_are_told_though_no_row_is_slower(rows: list[dict[str, Any]], words: str) -> None:
+    part = Ended("latency", "failed", 1.0, codes=(3,))
+    found = upgrade.Upgrade("0.1.16", "0.1.15", parts=(part,), rows=tuple(rows), planned=("latency",))
+    assert upgrade_verdict(found) == f"0.1.15 -> 0.1.16: {words}"
 
 
 def test_without_a_gpu_nothing_is_timed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
