@@ -236,6 +236,8 @@ def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
     (dead,) = [test for test in report.tests if test.id.endswith("test_dead")]
     assert dead.seconds > 0
     assert "the process died at once" in dead.message
+    assert "what it said last, if anything, is in the output of the run" in dead.message
+    assert "above" not in dead.message  # on a page it is not
     planned = {section.name: section.planned for section in report.runs[0].sections}
     assert (planned["correctness"], planned["other"]) == (6, 1)
 
