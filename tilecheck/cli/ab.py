@@ -6,12 +6,12 @@ is given. No stored time is needed.
 """
 
 import argparse
-from pathlib import Path
 
 from tilecheck.ab.pairs import LEAST, PAIRS, SAME_WITHIN
 from tilecheck.cli import target
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of
 
 EPILOG = f"""\
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only rows whose id holds this, as in `-k softmax`; several: any of them",
     )
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the results into FILE as well, as they come"
+        "--json", type=named, metavar="FILE", help="write the results into FILE as well, as they come"
     )
     add_root(parser)
 

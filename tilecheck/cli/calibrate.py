@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runs", type=_count, default=3, metavar="N", help="how many; 0: only tell of those that are kept"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where runs are kept (default: latency-runs in the root)"
+        "--out", type=named, metavar="DIR", help="where runs are kept (default: latency-runs in the root)"
     )
     parser.add_argument(
         "-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's: which rows"

@@ -82,7 +82,7 @@ def _side(text: str) -> _Side:
 
     from tilecheck.environment import version
 
-    if (path := Path(text)).exists():
+    if text and (path := Path(text)).exists():  # an empty path would be the current folder
         return _Side(text, path)
     if text == "installed":
         installed = version("tilelang")

@@ -8,11 +8,11 @@ kernels have, undisturbed, and agree.
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of, specs_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUN.json", type=Path, nargs="+", help="three or more runs")
+    parser.add_argument("runs", metavar="RUN.json", type=named, nargs="+", help="three or more runs")
     parser.add_argument("--name", default="", help="what follows the number (default: tilelang-VERSION)")
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     add_root(parser)
