@@ -429,6 +429,16 @@ def test_nothing_of_others_is_written_over(
     assert not (project.path / "out" / "results.json").exists()
 
 
+@pytest.mark.parametrize("name", ["index.html", "trend.html", "results.json", "results.partial.jsonl"])
+def test_what_is_no_regular_file_is_not_waited_for(project: pytest.Pytester, name: str) -> None:
+    (project.path / "out").mkdir()
+    os.mkfifo(project.path / "out" / name)
+    result = run(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = f"out/{name} is no regular file; remove it, or name another folder"
+    assert result.errlines == [f"ERROR: --report: {told}", ""]
+
+
 @pytest.mark.parametrize(
     ("trouble", "words"),
     [(PermissionError(13, "Permission denied"), "Permission denied"), (None, "File name too long")],
