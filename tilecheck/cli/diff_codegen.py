@@ -25,6 +25,7 @@ from tilecheck.cli.selecting import (
     rows_of,
     specs_of,
 )
+from tilecheck.counting import many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,7 +168,7 @@ def _compiled(
 
     try:
         toolchain = find_toolchain()
-        note(f"{side.text}: {len(rows)} rows")
+        note(f"{side.text}: {many(len(rows), 'row')}")
         if side.version != version("tilelang"):
             return collect_with(side.version, project.root, rows, jobs, note)
         outcomes = compile_rows(project.root, specs, rows, jobs, Progress(len(rows), jobs))

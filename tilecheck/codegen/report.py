@@ -9,6 +9,7 @@ from tilecheck.codegen.collection import Collection, Key
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
 from tilecheck.codegen.table import WIDTH
+from tilecheck.counting import many
 
 NOT_SAFE = "Not safe: "
 """Begins the last sentence of a report, where rows get worse: which these are."""
@@ -89,7 +90,7 @@ def report(found: Comparison, old: str, new: str, whole: bool) -> str:
     lines += _table(found, whole)
     for label, keys in (("only in A", found.removed), ("only in B", found.added)):
         if keys:
-            lines += [f"{label}: {_rows(len(keys))}", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
+            lines += [f"{label}: {many(len(keys), 'row')}", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
     return "\n".join([*lines, *_wrapped(_answer(found), 0)])
 
 
@@ -130,7 +131,7 @@ def _answer(found: Comparison) -> str:
         "compiling with neither": len(found.failing),
     }
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{_rows(found.common)}: {summary}. {_verdict(found)}"
+    return f"{many(found.common, 'row')}: {summary}. {_verdict(found)}"
 
 
 def _verdict(found: Comparison) -> str:
@@ -147,10 +148,6 @@ def _verdict(found: Comparison) -> str:
         if keys
     ]
     return f"{NOT_SAFE}{', '.join(said)}." if said else "Safe, as far as the code tells."
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

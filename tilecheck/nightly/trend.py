@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from tilecheck.counting import many
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST, Drift, drifts
 from tilecheck.nightly.history import Past, series
 from tilecheck.nightly.night import Checked, Night, Time, Upgraded
@@ -194,7 +195,7 @@ def trend(gpu: str, past: Past) -> Trend:
     state, words = _headline(kept, drifting) if kept else _without_nights(past.unread)
     told = past.told[:_TOLD]
     if len(past.told) > _TOLD:
-        told = (*told, f"and {len(past.told) - _TOLD} lines more")
+        told = (*told, f"and {many(len(past.told) - _TOLD, 'more line')}")
     return Trend(
         gpu=gpu,
         state=state,

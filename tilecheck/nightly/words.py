@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilecheck.codegen.report import NOT_SAFE
+from tilecheck.counting import many
 from tilecheck.latency.gate import seconds
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
 from tilecheck.nightly.night import Night
@@ -89,7 +90,7 @@ def _sections(told: Told) -> list[tuple[str, list[str]]]:
         sections.append(("slow drift", list(told.drifting)))
     notes = list(told.notes)
     if (more := len(told.findings) - SHOWN) > 0:
-        notes.insert(0, f"{more} more findings are in night.json")
+        notes.insert(0, f"{many(more, 'more finding')} in night.json")
     if notes:
         sections.append(("to know", notes))
     return sections
@@ -151,7 +152,7 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
     if states.get("correctness") == "failed" or wrong:
         bad.append(f"breaks kernels{_failing_tests(upgrade)}")
     if slower:
-        bad.append(f"slows {slower} of {_many(len(upgrade.rows), 'row')}")
+        bad.append(f"slows {slower} of {many(len(upgrade.rows), 'row')}")
     elif states.get("latency") == "failed" and not wrong:
         bad.append(_untold_times(upgrade))
     if states.get("codegen") == "failed":
@@ -167,7 +168,7 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
 def _failing_tests(upgrade: Upgrade) -> str:
     words = next((part.words for part in upgrade.parts if part.name == "correctness"), "")
     counted = re.match(r"(\d+) failed", words)
-    return f" ({_many(int(counted[1]), 'test')})" if counted else ""
+    return f" ({many(int(counted[1]), 'test')})" if counted else ""
 
 
 def _untold_times(upgrade: Upgrade) -> str:
@@ -175,11 +176,7 @@ def _untold_times(upgrade: Upgrade) -> str:
     untold = len(upgrade.of("inconclusive")) + len(upgrade.of("not compared"))
     if not upgrade.rows:
         return "leaves no row timed"
-    return f"leaves {untold} of {_many(len(upgrade.rows), 'row')} inconclusive"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"leaves {untold} of {many(len(upgrade.rows), 'row')} inconclusive"
 
 
 def of_newest(ended: Ended, upgrade: Upgrade | None) -> Ended:
@@ -200,7 +197,7 @@ def markdown(told: Told, report: str) -> str:
         f"# Night of {night.date[:10]}: {_safe(verdict(told))}",
         "",
         f"{_safe(night.gpu)}, commit {night.commit[:10] or 'unknown'}{changed}, seed {night.seed}, "
-        f"{told.nights} nights on record before it.",
+        f"{many(told.nights, 'night')} on record before it.",
         "",
         _safe(versions),
         "",

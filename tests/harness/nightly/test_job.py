@@ -742,12 +742,23 @@ def test_gpu_that_cannot_be_locked_is_not_used(stage: Stage, monkeypatch: pytest
     assert "this GPU cannot be locked: " in stage.said[-1] and "XDG_CACHE_HOME" in stage.said[-1]
 
 
+def test_counts_of_one_are_no_plurals(stage: Stage) -> None:
+    """Of nights before, of findings that are not shown, and of tests that fail."""
+    tests = {f"other-{number}": "boom" for number in range(31)}
+    for before, nights in enumerate(("0 nights", "1 night", "2 nights")):
+        stage.night(correctness={"code": 1, "tests": tests})
+        summary = (stage.out / "summary.md").read_text()
+        assert f", {nights} on record before it." in summary, before
+        assert "\n- 1 more finding in night.json" in summary
+        assert "in correctness (1 test);" in summary
+
+
 def test_many_findings_are_cut_short_for_people_alone(stage: Stage) -> None:
     tests = {f"other-{number}": "boom" for number in range(50)}
     code, night = stage.night(correctness={"code": 1, "tests": tests})
     assert code == 13 and len(night["findings"]) == 50
     summary = (stage.out / "summary.md").read_text()
-    assert summary.count("\n### ") == 30 and "20 more findings are in night.json" in summary
+    assert summary.count("\n### ") == 30 and "20 more findings in night.json" in summary
 
 
 def test_hostile_words_do_not_become_markdown(stage: Stage) -> None:
