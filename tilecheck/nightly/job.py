@@ -36,7 +36,7 @@ from tilecheck.nightly.results import (
 from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
-from tilecheck.nightly.verdict import INTERRUPTED, exit_code
+from tilecheck.nightly.verdict import INTERRUPTED, TENS, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, of_newest, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
@@ -104,8 +104,8 @@ def run_night(choice: Choice, suite: Suite, history: Path, say: Say) -> int:
         for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
             shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
         code = INTERRUPTED if interrupted else exit_code(ended)
-        night, notes = _night(choice, suite, guarded, begun, ended, code)
-        told = _told(choice, suite, history, night, ended, notes)
+        night, notes = _record(choice, suite, guarded, begun, ended, code)
+        told = _conclude(choice, suite, history, night, ended, notes)
     for line in ("", *lines(told)):
         say(line)
     return code
@@ -256,7 +256,7 @@ def _unguarded(choice: Choice, root: Path, gpu: str, arch: str) -> _Guarded:
 # What is made of them
 
 
-def _night(
+def _record(
     choice: Choice,
     suite: Suite,
     guarded: _Guarded,
@@ -264,6 +264,7 @@ def _night(
     ended: Sequence[Ended],
     code: int,
 ) -> tuple[Night, list[str]]:
+    """The night as the history will have it, but for what the history is needed for; and notes on it."""
     states = {each.name: each.state for each in ended}
     notes = [guarded.untold] if guarded.untold else []
     failures: list[Failure] = []
@@ -271,11 +272,11 @@ def _night(
         tested = _tested(choice, suite, name)
         if tested is not None:
             failures += tested.failures
-        elif states.get(name) in ("failed", "broken", "hung"):
+        elif states.get(name) in TENS:
             notes.append(f"{name}: pytest left no results; {choice.out / 'logs' / name}.log has its output")
     times: dict[str, Time] = {}
-    if (choice.folder("latency") / "run.json").exists():
-        times, why = read_times(choice.folder("latency") / "run.json")
+    if plan.times_file(choice).exists():
+        times, why = read_times(plan.times_file(choice))
         if why:
             notes.append(why)
         times = with_bars(times, read_report(choice.folder("latency") / "report"))
@@ -328,7 +329,7 @@ def _changed_since(begun: _Begun, root: Path) -> str:
     return "files were changed while the night ran" if dirty and not begun.dirty else ""
 
 
-def _told(
+def _conclude(
     choice: Choice,
     suite: Suite,
     folder: Path,
@@ -394,9 +395,8 @@ def _draw(history: Path, out: Path, project: str) -> list[str]:
 
 
 def _with_facts(choice: Choice, history: History, night: Night, notes: list[str]) -> Night:
-    facts = choice.folder("codegen") / "facts.json"
     try:
-        text = facts.read_text(encoding="utf-8")
+        text = plan.facts_file(choice).read_text(encoding="utf-8")
         if not text:  # it did not get as far, which the stage says
             return night
         json.loads(text)

@@ -14,7 +14,7 @@ from tilecheck.nightly.history import Past, series
 from tilecheck.nightly.night import Checked, Night, Time, Upgraded
 from tilecheck.nightly.plan import LIMITS
 from tilecheck.nightly.triage import drift_lines
-from tilecheck.nightly.verdict import INTERRUPTED, in_words
+from tilecheck.nightly.verdict import INTERRUPTED, TENS, in_words
 from tilecheck.report import sparks
 from tilecheck.report.overview import State
 
@@ -271,7 +271,7 @@ def _stages(nights: Sequence[Night]) -> Iterator[StageView]:
         for place, state in enumerate(states):
             if state:
                 places.setdefault(looks(state), []).append(place)
-        bad = [place for place, state in enumerate(states) if state in ("failed", "broken", "hung")]
+        bad = [place for place, state in enumerate(states) if state in TENS]
         times = [
             night.seconds[name]
             for night, state in zip(nights, states, strict=True)

@@ -35,6 +35,9 @@ RESULT, KERNELS = "newest.json", "kernel-cache"
 SHARES = {"correctness": 0.5, "latency": 0.6, "codegen": 1.0}
 """Of the time that is left, what each part may take."""
 
+SPARE = 30.0
+"""Seconds by which to be through before the stage is ended."""
+
 
 @dataclass(frozen=True)
 class Upgrade:
@@ -141,24 +144,25 @@ def main(arguments: argparse.Namespace) -> int:
     planned = stages(choice, str(environment.python), found, pinned, arguments.arch, folder, rows)
     result = dataclasses.replace(result, planned=tuple(stage.name for stage in planned))
     _write(folder, result)
+    end = begun + arguments.seconds - SPARE
     for stage in planned:
-        left = arguments.seconds - (time.monotonic() - begun) - 30  # to be through before the stage is ended
-        limit = max(1.0, left * SHARES[stage.name])
-        python = stage.steps[0].command[0]
-        variables = {**variables_of(python), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
-        if stage.name == "latency" and untimed is not None:
-            ended = untimed
-        else:
-            stage = dataclasses.replace(stage, seconds=limit)
-            ended = run_stage(stage, folder / "logs", arguments.root, variables)
-        if ended.name == "correctness":
-            ended = of_tests(ended, folder, choice.arguments)
+        skipped = untimed if stage.name == "latency" else None
+        ended = skipped or _run(stage, choice, arguments.root, end - time.monotonic())
         result = _with(result, ended, folder)
         _write(folder, result)
         _note(f"{ended.name}: {ended.state}{f': {ended.words}' if ended.words else ''}")
     if any(part.state == "failed" for part in result.parts):
         return 1
     return 0 if all(part.green for part in result.parts) else UNANSWERED
+
+
+def _run(stage: Stage, choice: Choice, root: Path, left: float) -> Ended:
+    """left: seconds, for this part and those after it."""
+    folder = choice.out
+    variables = {**variables_of(stage.steps[0].command[0]), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
+    limited = dataclasses.replace(stage, seconds=max(1.0, left * SHARES[stage.name]))
+    ended = run_stage(limited, folder / "logs", root, variables)
+    return of_tests(ended, folder, choice.arguments) if stage.name == "correctness" else ended
 
 
 def _rows_to_time(choice: Choice, root: Path) -> tuple[list[str] | None, Ended | None]:

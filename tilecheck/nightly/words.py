@@ -8,12 +8,12 @@ from tilecheck.codegen.report import NOT_SAFE
 from tilecheck.counting import many
 from tilecheck.latency.gate import seconds
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
-from tilecheck.nightly.night import Night
+from tilecheck.nightly.night import ANSWERED, Night
 from tilecheck.nightly.results import Junit
 from tilecheck.nightly.stages import Ended, shortened
 from tilecheck.nightly.triage import Finding
 from tilecheck.nightly.upgrade import UNANSWERED, Upgrade
-from tilecheck.nightly.verdict import NOTHING, worst
+from tilecheck.nightly.verdict import INTERRUPTED, NOTHING, worst
 
 SHOWN = 30
 """Findings that are shown; night.json has them all."""
@@ -41,7 +41,7 @@ class Told:
 def verdict(told: Told) -> str:
     """One line: green, or the worst."""
     found = worst(told.ended)
-    if told.night.exit_code == 130:
+    if told.night.exit_code == INTERRUPTED:
         return "INTERRUPTED"
     if told.night.exit_code == NOTHING:
         return "NOTHING WAS RUN"
@@ -158,7 +158,7 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
     if states.get("codegen") == "failed":
         _, _, which = upgrade.codegen.rstrip(".").partition(NOT_SAFE)
         bad.append(f"makes code worse{f': {which}' if which else ''}")
-    open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
+    open_ = [name for name, state in states.items() if state not in ANSWERED]
     unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
     unsaid += "; without a GPU, so times were not compared" if upgrade.simulated else ""
     fine = "no verdict" if open_ else "nothing speaks against it"
