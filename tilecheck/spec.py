@@ -362,8 +362,7 @@ class KernelSpec:
         """Raises ValueError, with the reason and the values, if `schedule` is not legal for `case` on
         `target`, compiled with `pass_configs` beside those of the spec.
         """
-        if self.legal is not None:
-            call_by_name(self.legal, self.names(case, target, schedule, pass_configs))
+        self.judge(case, target, schedule)(schedule, pass_configs or {})
 
     def judge(self, case: Case, target: Arch, example: Any) -> Callable[[Any, Mapping[str, Any]], None]:
         """`check_schedule` for very many schedules like `example`: what they share is looked up once."""
@@ -373,7 +372,8 @@ class KernelSpec:
         names = self.names(case, target, example)
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         if not all(name in names and p.kind in kinds for name, p in wanted.items()):
-            return lambda schedule, configs: self.check_schedule(schedule, case, target, configs)
+            # Defaults, `**` or what is not known here: only the whole of the names says what is asked for.
+            return lambda each, options: call_by_name(legal, self.names(case, target, each, options))
         knobs = {f.name for f in dataclasses.fields(example)} if dataclasses.is_dataclass(example) else set()
         shared = {name: names[name] for name in wanted if name not in {*knobs, "schedule", PASS_CONFIGS}}
         asked = [name for name in wanted if name in knobs]

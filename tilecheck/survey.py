@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilecheck import environment
+from tilecheck.counting import many
 from tilecheck.gpus import cores
 from tilecheck.isolation import COMPILE_SECONDS, Report, run_isolated
 from tilecheck.ledger import Known, read_ledger
@@ -102,7 +103,9 @@ def main(arguments: Sequence[str]) -> int:
     known = read_ledger(given.ledger) if given.ledger else ()
     found = survey(given.module, [r for r in rows if given.part in r], known, given.device, given.jobs)
     unexpected = sum(not row.ok for row in found)
-    sys.stdout.write("\n".join([*table(found), f"{len(found)} rows, {unexpected} not as expected", ""]))
+    sys.stdout.write(
+        "\n".join([*table(found), f"{many(len(found), 'row')}, {unexpected} not as expected", ""])
+    )
     return 1 if unexpected else 0
 
 

@@ -18,6 +18,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if left_out and collection_path.suffix == ".py" else None
 
 
+@pytest.fixture(autouse=True)
+def loaded_once(request: pytest.FixtureRequest) -> None:
+    """pytester drops the modules that only its runs import, and TileLang, which these import where they have
+    rows, does not load twice.
+    """
+    if "pytester" in request.fixturenames:
+        import tilelang  # noqa: F401
+
+
 @pytest.fixture(scope="session", autouse=True)
 def heeded_signals() -> None:
     """Ctrl-C and the end of a terminal mean what they do in front, also where the run was started to ignore

@@ -13,6 +13,7 @@ import pytest
 
 from tilecheck import __version__
 from tilecheck.cli import COMMANDS, main
+from tilecheck.cli.paths import named
 from tilecheck.fields import changed_fields, short_repr
 from tilecheck.near import did_you_mean
 from tilecheck.project import find_project
@@ -70,6 +71,37 @@ def test_help_says_of_each_argument_what_it_is(command: str) -> None:
     assert [action.dest for action in parser._actions if not action.help] == []
 
 
+def _paths_of(command: str) -> list[tuple[str, ...]]:
+    """The command's arguments that name a file or a folder, each as it is given an empty one."""
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"tilecheck.cli.{command.replace('-', '_')}").configure(parser)
+    assert not [action.dest for action in parser._actions if action.type is Path]
+    paths = [action for action in parser._actions if action.type is named]
+    return [(action.option_strings[0], "") if action.option_strings else ("",) for action in paths]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_empty_path_is_not_taken_for_the_current_folder(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is what a script gives whose variable is not set; and the folder may be anybody's."""
+    monkeypatch.chdir(tmp_path)
+    for given in _paths_of(command):
+        assert main([command, *given]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1
+        assert "'' names no file and no folder" in err
+        assert not list(tmp_path.iterdir())
+
+
+def test_neither_side_of_a_comparison_of_code_may_be_an_empty_path(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["diff-codegen", "", "installed"]) == 2
+    told = "tilecheck: '' is neither a file, nor a folder, nor a version of TileLang\n"
+    assert capsys.readouterr().err == told
+
+
 def test_module_and_console_script_are_one() -> None:
     ran = tilecheck("--version")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tilecheck {__version__}\n", "")
@@ -108,7 +140,7 @@ def test_module_and_console_script_are_one() -> None:
         # Before a search, or a match, that may take hours.
         (["tune", "softmax", "--json", "docs"], "tilecheck: --json docs: it is a folder; name a file\n"),
         (["tune", "softmax", "--plot", "pytest.ini/x.svg"], "pytest.ini is no folder; name another file\n"),
-        (["ab", "HEAD", "HEAD", "--json", ""], "tilecheck: --json .: it is a folder; name a file\n"),
+        (["ab", "HEAD", "HEAD", "--json", "."], "tilecheck: --json .: it is a folder; name a file\n"),
         (["diff-codegen", "0.1.15"], "tilecheck diff-codegen: the following arguments are required: B; see"),
         (["diff-codegen", "nowhere.json", "0.1.15"], "'nowhere.json' is neither a file, nor a folder, nor"),
     ],

@@ -119,6 +119,65 @@ def test_an_import_that_fails_or_dies_is_told_in_a_line(
     assert imports.import_fault("lame") == words
 
 
+@pytest.fixture
+def lame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that is installed and requires others, of which only `broken-one` is."""
+    modules = {"lame": "", "lame_too": "", "lame/inside/vendored": "", "broken": "import missing_name"}
+    for name, requires in (("lame", ("broken-one", "other-solver")), ("broken-one", ())):
+        files = [f"{module}/__init__.py" for module in modules if module.startswith(name.partition("-")[0])]
+        folder = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir()
+        lines = [f"Requires-Dist: {each}" for each in requires]
+        (folder / "METADATA").write_text("\n".join([f"Name: {name}", "Version: 1.0", *lines, "", ""]))
+        (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for module, text in modules.items():
+        (tmp_path / module).mkdir(parents=True)
+        (tmp_path / module / "__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "lame" / "__init__.py"
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("import other", "other, which lame imports, is missing: pip install other-solver"),
+        ("import depth.inner", "depth, which lame imports, is missing: pip install depth"),
+        ("import broken", "missing_name, which lame imports, is missing: pip install missing_name"),
+        ("from broken import x", "missing_name, which lame imports, is missing: pip install missing_name"),
+        ("import broken.part", "missing_name, which lame imports, is missing: pip install missing_name"),
+        ("from json import x", "json is part of Python, and this one lacks it: take another build of Python"),
+        ("import lame.gone", None),
+        ("from lame_too import x", None),
+        ("import vendored", None),
+        ("raise ImportError('libcudart.so.13: cannot open')", None),
+    ],
+)
+def test_module_for_want_of_which_an_import_fails_is_named(
+    lame: Path, module: str, words: str | None
+) -> None:
+    """To install the package anew would not bring back what it only requires."""
+    lame.write_text(module)
+    fault = imports.import_fault("lame")
+    assert fault is not None
+    assert imports.mend_of_another(fault, "lame") == words
+
+
+def test_module_that_is_there_and_broken_is_named_with_what_it_came_with(lame: Path) -> None:
+    (lame.parents[1] / "broken" / "__init__.py").write_text("")
+    lame.write_text("from broken import x")
+    fault = imports.import_fault("lame")
+    told = "broken, which lame imports, is broken: pip install --force-reinstall broken-one"
+    assert fault is not None and imports.mend_of_another(fault, "lame") == told
+
+
+@pytest.mark.parametrize(("package", "name"), [("torch", "torch"), ("tilelang", "TileLang")])
+def test_examination_names_the_module_that_is_missing(well: dict[str, Any], package: str, name: str) -> None:
+    well["faults"] = {package: "ModuleNotFoundError: No module named 'not_there'"}
+    (line,) = [line for line in examined()[0].lines if line.name == name]
+    assert line.state == "bad"
+    assert line.mend == f"not_there, which {package} imports, is missing: pip install not_there"
+
+
 def test_what_lies_in_the_current_folder_alone_is_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,60 @@ class TestParametrization:
         told = "torch cannot be imported: ImportError: no libcudart; tilecheck doctor says what mends it"
         assert [line for line in result.errlines if line] == [f"ERROR: tilecheck: {told}"]
 
+    @pytest.mark.parametrize(
+        ("source", "words"),
+        [
+            ("raise OSError('libtvm.so: cannot open')", "OSError: libtvm.so: cannot open"),
+            ("import not_there", "ModuleNotFoundError: No module named 'not_there'"),
+            ("def (", "SyntaxError: invalid syntax (__init__.py, line 1)"),
+            ("", "ModuleNotFoundError: No module named 'tilelang.language'"),
+        ],
+        ids=["library", "module", "syntax", "another"],
+    )
+    def test_a_tilelang_that_cannot_be_imported_is_one_line(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, words: str
+    ) -> None:
+        """Once, before the first test, and not of each."""
+        self._break_tilelang(project, monkeypatch, source)
+        for more in ((), ("-p", "xdist", "-n1")):
+            result = project.runpytest_subprocess("--tilecheck-device=simulator", *more)
+            assert result.ret == pytest.ExitCode.USAGE_ERROR
+            (line,) = [line for line in result.errlines if line]
+            told = f"TileLang cannot be imported: {words}; tilecheck doctor says what mends it"
+            assert line == f"ERROR: tilecheck: {told}"
+            assert not lines_of(result, "Error") and not lines_of(result, "FAILED")
+
+    def test_tests_that_import_a_broken_tilelang_say_so_once(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._break_tilelang(project, monkeypatch, "raise ImportError('no libz3')")
+        project.makepyfile(**{f"tests/test_own_{n}": "import tilelang" for n in range(3)})
+        device = "--tilecheck-device=simulator"
+        result = project.runpytest_subprocess(
+            "-k", "own", device, f"--tilecheck-report={project.path / 'out'}"
+        )
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        told = "TileLang cannot be imported: ImportError: no libz3; tilecheck doctor says what mends it"
+        assert [line for line in result.errlines if line] == [f"ERROR: tilecheck: {told}"]
+        (run,) = json.loads((project.path / "out" / "results.json").read_text())["runs"]
+        assert run["ended"] == f"refused: tilecheck: {told}"
+
+    def test_tests_without_rows_do_without_tilelang(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._break_tilelang(project, monkeypatch, "raise ImportError('no libz3')")
+        project.makepyfile(test_own="def test_it(): pass")
+        device = "--tilecheck-device=simulator"
+        project.runpytest_subprocess("test_own.py", device).assert_outcomes(passed=1)
+        assert project.runpytest_subprocess("--collect-only", device).ret == 0
+
+    @staticmethod
+    def _break_tilelang(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+        front = project.mkdir("front")
+        (front / "tilelang").mkdir()
+        (front / "tilelang" / "__init__.py").write_text(source)
+        monkeypatch.setenv("PYTHONPATH", str(front), prepend=os.pathsep)
+
     def test_without_specs_a_test_says_so_and_the_plugin_is_silent(self, project: pytest.Pytester) -> None:
         result = project.runpytest("-o", "tilecheck_specs=")
         result.assert_outcomes(errors=1)

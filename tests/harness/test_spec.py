@@ -1,5 +1,6 @@
 """A wrong spec is a ValueError that carries the values; a right one calls functions by parameter name."""
 
+import functools
 import pickle
 import subprocess
 import sys
@@ -149,6 +150,53 @@ def test_functions_get_what_they_ask_for():
     assert asked == [(64, Tile(64), "float16", True), (4, Tile(4), "float16", True)]
     assert full.cost_of(full.cases[0]) == Cost(64, 12)
     assert full.arches == ("sm_80", "sm_90a")
+
+
+ASKING = {
+    "by name": lambda rows, m, arch: {"rows": rows, "m": m, "arch": arch.name},
+    "as one": lambda schedule, pass_configs: {"rows": schedule.rows, "options": dict(pass_configs)},
+    "by keyword": lambda *, dtype, case: {"dtype": dtype, "case": case.id},
+    "with a default": lambda rows, unknown=3: {"rows": rows, "unknown": unknown},
+    "for all": lambda **names: {"rows": names["rows"], "options": dict(names["pass_configs"])},
+    "for more": lambda *rest, rows: {"rest": rest, "rows": rows},
+}
+"""Ways to write `legal`, which give what they were given."""
+
+
+@pytest.mark.parametrize("how", ASKING)
+def test_many_schedules_are_judged_as_one_is(how):
+    """However `legal` asks for it, it gets the same of one schedule as of one among thousands."""
+    seen = []
+
+    @functools.wraps(ASKING[how])
+    def legal(*args, **kwargs):
+        seen.append(ASKING[how](*args, **kwargs))
+        if seen[-1].get("rows", 0) > 128:
+            raise ValueError("rows > 128")
+
+    full = spec(**TILED, legal=legal, pass_configs={"a": 1})
+    row, hopper, options = full.cases[0], arch("sm_90a"), {"b": 2}
+    judge = full.judge(row, hopper, Tile(1))
+    for schedule in (Tile(1), Tile(64)):
+        judge(schedule, options)
+        full.check_schedule(schedule, row, hopper, options)
+        assert seen[-1] == seen[-2]
+        assert seen[-1].get("rows", schedule.rows) == schedule.rows
+        assert seen[-1].get("options", {"a": 1, "b": 2}) == {"a": 1, "b": 2}
+    if "rows" in seen[-1]:
+        for check in (judge, lambda schedule, options: full.check_schedule(schedule, row, hopper, options)):
+            with pytest.raises(ValueError, match="rows > 128"):
+                check(Tile(256), options)
+
+
+def test_what_legal_asks_for_and_nobody_knows_is_told():
+    def legal(depth):
+        raise AssertionError(depth)
+
+    with pytest.raises(
+        ValueError, match=r"legal asks for depth, which is not known here; known: m, n, dtype"
+    ):
+        spec(**TILED, legal=legal)
 
 
 def test_landmarks_join_the_common_ones_or_take_the_place_of_one():

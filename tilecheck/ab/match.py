@@ -7,6 +7,7 @@ from typing import Any
 from tilecheck.ab.bench import Bench
 from tilecheck.ab.pairs import PAIRS, Pairs, order
 from tilecheck.ab.sides import RowError
+from tilecheck.counting import many
 from tilecheck.latency.gate import Verdict
 
 CLOCK = 0.01
@@ -43,7 +44,7 @@ def play(
     """
     failed: list[dict[str, str]] = []
     for bench, name in ((old, "old"), (new, "new")):
-        told(f"compiling {len(rows)} kernels of the {name} side")
+        told(f"compiling {many(len(rows), 'kernel')} of the {name} side")
         failed.append(bench.prepare(rows))
     for row in rows:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from tilecheck.ab.match import Result
+from tilecheck.counting import many
 from tilecheck.latency.gate import Verdict
 
 ROW = "{row:44} {old:>10} {new:>10} {ratio:>7}  {verdict}"
@@ -41,7 +42,7 @@ def summary(results: Sequence[Result], only: Sequence[str], old: str, new: str) 
         counted.append(f"{missing} not compared")
     lines = [f"{old} -> {new}: {', '.join(counted)}"]
     if only:
-        lines.append(f"{len(only)} rows are of one side alone: {', '.join(only)}")
+        lines.append(f"{many(len(only), 'row')} of one side alone: {', '.join(only)}")
     return "\n".join(lines)
 
 

@@ -1,9 +1,12 @@
-"""Is a candidate slower than the good end? Both are timed in turn on this GPU, as `tilecheck ab` does."""
+"""Is a candidate slower than the good end? Both are timed in turn on this GPU, as `tilecheck ab` does, and
+judged by the same rule: a smaller change than `LEAST` is none.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tilecheck.ab.match import Result, play
+from tilecheck.ab.pairs import LEAST
 from tilecheck.ab.sides import Side, SideError
 from tilecheck.bisecting.candidates import BisectError, Candidate
 from tilecheck.bisecting.hunt import Places
@@ -24,7 +27,9 @@ class ByTime:
         self._good = good
         answer, words = self.answer(bad)
         if answer != "bad":
-            raise BisectError(f"the bad end is not slower than the good one: {words}")
+            raise BisectError(
+                f"the bad end is not slower than the good one by more than {LEAST * 100:g} %: {words}"
+            )
         return words
 
     def answer(self, candidate: Candidate) -> tuple[Answer, str]:

@@ -6,17 +6,18 @@ is given. No stored time is needed.
 """
 
 import argparse
-from pathlib import Path
 
+from tilecheck.ab.pairs import LEAST, PAIRS, SAME_WITHIN
 from tilecheck.cli import target
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of
 
-EPILOG = """\
-verdicts, of 8 times in turn:
-  slower, faster   all eight say so, by more than 0.5 %
-  same             all eight are within 1.5 %
+EPILOG = f"""\
+verdicts, of {PAIRS} times in turn:
+  slower, faster   all {PAIRS} say so, by more than {LEAST * 100:g} %: less is seen of the same code, too
+  same             all {PAIRS} are within {SAME_WITHIN * 100:g} %
   inconclusive     neither
 
 exit codes:
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only rows whose id holds this, as in `-k softmax`; several: any of them",
     )
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the results into FILE as well, as they come"
+        "--json", type=named, metavar="FILE", help="write the results into FILE as well, as they come"
     )
     add_root(parser)
 

@@ -23,7 +23,7 @@ EPILOG = """\
 what is asked, with --by:
   correctness  is the case right? on the simulator, or with --device=cuda on this GPU
   facts        is its code as good? it wants nvcc, and no GPU
-  latency      is it as fast? timed in turn with the good end; on this GPU alone
+  latency      is it as fast? timed in turn with the good end, as `tilecheck ab` does it; on this GPU alone
 
 exit codes:
   0  found

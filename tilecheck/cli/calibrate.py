@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of
+from tilecheck.counting import many
 
 if TYPE_CHECKING:
     from tilecheck.latency.baselines import Run
@@ -36,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runs", type=_count, default=3, metavar="N", help="how many; 0: only tell of those that are kept"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where runs are kept (default: latency-runs in the root)"
+        "--out", type=named, metavar="DIR", help="where runs are kept (default: latency-runs in the root)"
     )
     parser.add_argument(
         "-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's: which rows"
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     choice = ["-k", arguments.keyword] if arguments.keyword else []
     try:
         for done in repeat(arguments.runs, folder, lambda path: run_pytest(root, path, choice)):
-            note(f"{shown(done.path)}: {len(done.rows)} rows")
+            note(f"{shown(done.path)}: {many(len(done.rows), 'row')}")
     except BaselineError as error:
         note(f"tilecheck calibrate: {error}")
         return 1
@@ -82,7 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
     except BaselineError as error:
         raise BadInput(str(error)) from error
     show(
-        "\n".join([*aligned(table(found), right=(1, 2, 3, 4, 6, 7)), f"{len(runs)} runs in {shown(folder)}"])
+        "\n".join(
+            [*aligned(table(found), right=(1, 2, 3, 4, 6, 7)), f"{many(len(runs), 'run')} in {shown(folder)}"]
+        )
     )
     if left := partial(runs):
         note(f"not in all of the runs, and left out: {few(left)}")

@@ -5,10 +5,10 @@ bar: its noise makes the bands.
 """
 
 import argparse
-from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import show
+from tilecheck.cli.paths import named
 
 EPILOG = """\
 exit codes:
@@ -20,8 +20,8 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A.json", type=Path, help="the old times")
-    parser.add_argument("b", metavar="B.json", type=Path, help="the new times")
+    parser.add_argument("a", metavar="A.json", type=named, help="the old times")
+    parser.add_argument("b", metavar="B.json", type=named, help="the new times")
     parser.add_argument("--all", action="store_true", help="show the rows that did not move, too")
 
 

@@ -25,6 +25,7 @@ from tilecheck.cli.selecting import (
     rows_of,
     specs_of,
 )
+from tilecheck.counting import many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def _side(text: str) -> _Side:
 
     from tilecheck.environment import version
 
-    if (path := Path(text)).exists():
+    if text and (path := Path(text)).exists():  # an empty path would be the current folder
         return _Side(text, path)
     if text == "installed":
         installed = version("tilelang")
@@ -167,7 +168,7 @@ def _compiled(
 
     try:
         toolchain = find_toolchain()
-        note(f"{side.text}: {len(rows)} rows")
+        note(f"{side.text}: {many(len(rows), 'row')}")
         if side.version != version("tilelang"):
             return collect_with(side.version, project.root, rows, jobs, note)
         outcomes = compile_rows(project.root, specs, rows, jobs, Progress(len(rows), jobs))

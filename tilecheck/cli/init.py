@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import show
+from tilecheck.cli.paths import named
 from tilecheck.cli.writing import told
 
 EPILOG = """\
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "folder",
         metavar="DIR",
         nargs="?",
-        type=Path,
+        type=named,
         default=Path(),
         help="the repository's root (default: the current folder)",
     )

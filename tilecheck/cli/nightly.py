@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of
 from tilecheck.near import did_you_mean
 from tilecheck.nightly.plan import LIMITS, ON_GPU, ONLY_ON_GPU, Choice
@@ -40,10 +41,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--simulate", action="store_true", help="no GPU: what can be, is run on the simulator; no conformance"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="a new folder (default: nights/DATE in the root)"
+        "--out", type=named, metavar="DIR", help="a new folder (default: nights/DATE in the root)"
     )
     parser.add_argument(
-        "--history", type=Path, metavar="DIR", help="of all nights (default: nights/history in the root)"
+        "--history", type=named, metavar="DIR", help="of all nights (default: nights/history in the root)"
     )
     parser.add_argument(
         "--only",

@@ -8,12 +8,13 @@ kernels have, undisturbed, and agree.
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root, project_of, specs_of
+from tilecheck.counting import many
 
 if TYPE_CHECKING:
     from tilecheck.latency.baselines import Run
@@ -28,7 +29,7 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUN.json", type=Path, nargs="+", help="three or more runs")
+    parser.add_argument("runs", metavar="RUN.json", type=named, nargs="+", help="three or more runs")
     parser.add_argument("--name", default="", help="what follows the number (default: tilelang-VERSION)")
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     add_root(parser)
@@ -86,6 +87,5 @@ def _summary(merged: "Run") -> list[str]:
 
     smallest = sorted(POLICY.smallest_of(row.bar) for row in merged.rows.values())
     least, middle, most = (f"{smallest[i] * 100:.1f} %" for i in (0, len(smallest) // 2, -1))
-    return [
-        f"{len(smallest)} rows; they find slowdowns from {least} to {most} on, half of them from {middle} on"
-    ]
+    rows = many(len(smallest), "row")
+    return [f"{rows}: a slowdown is found from {least} to {most} on, in half of them from {middle} on"]

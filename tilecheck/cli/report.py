@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note
+from tilecheck.cli.paths import named
 
 EPILOG = """\
 exit codes:
@@ -21,12 +22,12 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("reports", metavar="DIR", nargs="*", type=Path, help="a report, or several")
+    parser.add_argument("reports", metavar="DIR", nargs="*", type=named, help="a report, or several")
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="where to write (default: into DIR, if that is one)"
+        "--out", metavar="DIR", type=named, help="where to write (default: into DIR, if that is one)"
     )
     parser.add_argument(
-        "--history", metavar="DIR", type=Path, help="of all nights, as `tilecheck nightly` keeps it"
+        "--history", metavar="DIR", type=named, help="of all nights, as `tilecheck nightly` keeps it"
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilecheck.arches import ARCHES, Arch
 from tilecheck.cli.failing import BadInput
+from tilecheck.cli.paths import named
 from tilecheck.near import did_you_mean
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ DEFAULT_ARCH = "sm_90a"
 def add_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
-        type=Path,
+        type=named,
         metavar="DIR",
         default=Path(),
         help="the project's folder, or one in it (default: the current folder)",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tilecheck.cli import target
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, show, stdout_kept
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import (
     add_jobs,
     add_root,
@@ -75,11 +76,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the inputs (default: 0)")
     parser.add_argument("--dry-run", action="store_true", help="store no winner")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write all outcomes, and how each knob moves latency"
+        "--json", type=named, metavar="FILE", help="write all outcomes, and how each knob moves latency"
     )
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=named,
         metavar="FILE",
         help="draw how each knob moves latency, as SVG (wants matplotlib)",
     )

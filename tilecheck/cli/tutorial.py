@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import show
+from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import add_root
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="show the sections, and run none")
     parser.add_argument(
-        "--file", type=Path, metavar="FILE", help=f"another page than the project's {PAGE.as_posix()}"
+        "--file", type=named, metavar="FILE", help=f"another page than the project's {PAGE.as_posix()}"
     )
     add_root(parser)
 

@@ -9,6 +9,10 @@ from tilecheck.codegen.collection import Collection, Key
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
 from tilecheck.codegen.table import WIDTH
+from tilecheck.counting import many
+
+NOT_SAFE = "Not safe: "
+"""Begins the last sentence of a report, where rows get worse: which these are."""
 
 SHOWN = 6
 """Changes of a row that are shown; the worst come first."""
@@ -86,7 +90,7 @@ def report(found: Comparison, old: str, new: str, whole: bool) -> str:
     lines += _table(found, whole)
     for label, keys in (("only in A", found.removed), ("only in B", found.added)):
         if keys:
-            lines += [f"{label}: {_rows(len(keys))}", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
+            lines += [f"{label}: {many(len(keys), 'row')}", *_wrapped(", ".join(map(name_of, keys)), 2), ""]
     return "\n".join([*lines, *_wrapped(_answer(found), 0)])
 
 
@@ -127,12 +131,23 @@ def _answer(found: Comparison) -> str:
         "compiling with neither": len(found.failing),
     }
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    verdict = "Not safe." if found.worse else "Safe, as far as the code tells."
-    return f"{_rows(found.common)}: {summary}. {verdict}"
+    return f"{many(found.common, 'row')}: {summary}. {_verdict(found)}"
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+def _verdict(found: Comparison) -> str:
+    """The first of each kind is named, as this sentence may be all that somebody gets to see."""
+    worse = (
+        (list(found.broken), "compiles no more", "compile no more"),
+        ([change.row for change in found.regressions], "gets worse", "get worse"),
+    )
+    said = [
+        f"{name_of(keys[0])} {one}"
+        if len(keys) == 1
+        else f"{name_of(keys[0])} and {len(keys) - 1} more {many}"
+        for keys, one, many in worse
+        if keys
+    ]
+    return f"{NOT_SAFE}{', '.join(said)}." if said else "Safe, as far as the code tells."
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

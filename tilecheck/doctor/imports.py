@@ -6,8 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tilecheck.doctor.lines import Line
 from tilecheck.gist import telling_line
@@ -53,6 +57,53 @@ def import_fault(package: str) -> str | None:
         return f"the import ends Python by signal {-tried.returncode}"
     *_, kind, message = ("", "", *tried.stderr.split(_MARK))
     return f"{kind}: {telling_line(message)}" if kind else f"the import ends Python, code {tried.returncode}"
+
+
+_OF_A_MODULE = re.compile(
+    r"(?:No module named|cannot import name '[^']*' from(?: partially initialized module)?) '([^'.]+)"
+)
+"""What Python says of an import within an import, with the name of the outermost package."""
+
+
+def mend_of_another(fault: str, package: str) -> str | None:
+    """What mends an import of `package` that fails for a module which is not its own, and which this names;
+    None: it is the package's own fault.
+
+    fault: as `import_fault` tells it.
+    """
+    told = _OF_A_MODULE.search(fault)
+    if told is None:
+        return None
+    module, own = told[1], _metadata(importlib.metadata.files, package)
+    if module in {package, *(each.parts[0] for each in own)}:
+        return None
+    if module in sys.stdlib_module_names:
+        return f"{module} is part of Python, and this one lacks it: take another build of Python"
+    # A distribution may have another name than its module: z3 is of z3-solver.
+    wanted = [Requirement(text).name for text in _metadata(importlib.metadata.requires, package)]
+    alike = [name for name in wanted if canonicalize_name(module) in canonicalize_name(name)]
+    if lacking := [name for name in alike if not _installed(name)]:
+        return f"{module}, which {package} imports, is missing: pip install {lacking[0]}"
+    if owner := importlib.metadata.packages_distributions().get(module):
+        return f"{module}, which {package} imports, is broken: pip install --force-reinstall {owner[0]}"
+    if any(module in each.parts for each in own):  # in a folder that it adds to the path
+        return None
+    return f"{module}, which {package} imports, is missing: pip install {module}"
+
+
+def _metadata(read: Callable[[str], list[Any] | None], package: str) -> list[Any]:
+    try:
+        return read(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def hidden_by(package: str) -> Path | None:

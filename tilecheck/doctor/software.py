@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
-from tilecheck.doctor.imports import cache_at_fault
+from tilecheck.doctor.imports import cache_at_fault, mend_of_another
 from tilecheck.doctor.lines import Line
 from tilecheck.environment import TESTED_TILELANG, Machine
 from tilecheck.versions import OLDEST
@@ -75,7 +75,8 @@ def torch_line(installed: str | None, fault: str | None, machine: Machine) -> Li
         return Line("torch", "bad", "not installed", mend)
     if fault:
         fitting = "" if machine.driver is None else f", a build for CUDA {machine.driver_cuda} or older"
-        mend = f"install it anew{fitting}: pip install --force-reinstall torch"
+        anew = f"install it anew{fitting}: pip install --force-reinstall torch"
+        mend = mend_of_another(fault, "torch") or anew
         return Line("torch", "bad", f"{installed} cannot be imported: {fault}", mend)
     if machine.torch_cuda is None:
         found = f"{installed}, a build without CUDA"
@@ -118,8 +119,8 @@ def tilelang_line(installed: str | None, fault: str | None, of_torch: bool = Fal
         if folder := cache_at_fault(fault):
             mend = f"{folder} has to be a folder that can be written to; TILELANG_CACHE_DIR names another"
             return Line("TileLang", "bad", found, mend)
-        mend = f"pip install --force-reinstall tilelang=={TESTED_TILELANG}, or its nightly build: {NIGHTLY}"
-        return Line("TileLang", "bad", found, mend)
+        anew = f"pip install --force-reinstall tilelang=={TESTED_TILELANG}, or its nightly build: {NIGHTLY}"
+        return Line("TileLang", "bad", found, mend_of_another(fault, "tilelang") or anew)
     try:
         version = Version(installed)
     except InvalidVersion:

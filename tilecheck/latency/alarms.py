@@ -15,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from tilecheck.counting import many
 from tilecheck.files import replace, shown
 from tilecheck.latency.baselines import BaselineError, Run, StoredRow, toolchain_changes
 from tilecheck.latency.gate import Verdict, judge
@@ -92,8 +93,9 @@ def summary(trials: Sequence[Trial]) -> Iterator[str]:
     rows, runs = counts.total(), len(trials)
     told = ", ".join(f"{counts[v.value]} {v.value}" for v in Verdict)
     sizes = sorted(len(each.verdicts) for each in trials)
-    size = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
-    yield f"{_many(runs, 'run')} of unchanged kernels, of {size} rows each, {rows} in all: {told}"
+    size = many(sizes[0], "row") if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]} rows"
+    each_and_all = size if runs == 1 else f"{size} each, {rows} in all"
+    yield f"{many(runs, 'run')} of unchanged kernels, of {each_and_all}: {told}"
     for what, fails in (
         ("slower", {Verdict.SLOWER.value}),
         ("anything but the same", {v.value for v in Verdict} - {Verdict.SAME.value}),
@@ -101,8 +103,8 @@ def summary(trials: Sequence[Trial]) -> Iterator[str]:
         alarms = sum(counts[verdict] for verdict in fails)
         alarmed = sum(bool(fails & set(each.verdicts.values())) for each in trials)
         yield (
-            f"{what}: {alarms} of {rows} rows, under {upper_bound(alarms, rows) * 1000:.3g} of 1000; "
-            f"{alarmed} of {runs} runs, under {upper_bound(alarmed, runs) * 100:.3g} % of runs, "
+            f"{what}: {alarms} of {many(rows, 'row')}, under {upper_bound(alarms, rows) * 1000:.3g} of 1000; "
+            f"{alarmed} of {many(runs, 'run')}, under {upper_bound(alarmed, runs) * 100:.3g} % of runs, "
             f"whose rows are not independent (both with {1 - RISK:.0%} confidence)"
         )
 
@@ -220,10 +222,6 @@ def _finite(value: Any) -> float:
     if not math.isfinite(number := float(value)):
         raise ValueError(f"{value} is no share")
     return number
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _percent(share: float) -> str:

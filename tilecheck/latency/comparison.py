@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilecheck.counting import many
 from tilecheck.files import shown
 from tilecheck.latency.baselines import BaselineError, Run, missing, orphaned, toolchain_changes
 from tilecheck.latency.gate import POLICY, Judgement, Policy, Verdict, judge
@@ -39,7 +40,9 @@ class Comparison:
         counts = [
             (verdict, [j for j in self.judgements.values() if j.verdict is verdict]) for verdict in order
         ]
-        yield f"{len(self.judgements)} rows: " + ", ".join(f"{len(found)} {v.value}" for v, found in counts)
+        yield f"{many(len(self.judgements), 'row')}: " + ", ".join(
+            f"{len(found)} {v.value}" for v, found in counts
+        )
 
 
 def compare(old: Run, new: Run, policy: Policy = POLICY) -> Comparison:

@@ -2,6 +2,7 @@
 
 guard      may times and verdicts of this GPU be trusted at all?
 stages     one stage: its commands, its time limit, how it ended
+asking     what processes of their own are asked, before a stage begins
 plan       which stages there are, and what each runs
 results    what the stages left behind, read back
 night      the record of a night: what a line of the history holds

@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
+import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timezone
@@ -16,6 +16,7 @@ from tilecheck.arches import ARCHES
 from tilecheck.files import replace
 from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
+from tilecheck.nightly.asking import Unanswered, answer
 from tilecheck.nightly.drift import drifts
 from tilecheck.nightly.history import History, Past, series, trends
 from tilecheck.nightly.known import Suite
@@ -35,8 +36,8 @@ from tilecheck.nightly.results import (
 from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
-from tilecheck.nightly.verdict import INTERRUPTED, exit_code
-from tilecheck.nightly.words import Told, beside, lines, markdown, upgrade_verdict
+from tilecheck.nightly.verdict import INTERRUPTED, TENS, exit_code
+from tilecheck.nightly.words import Told, beside, lines, markdown, of_newest, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
 from tilecheck.versions import cache_folder, variables_of
@@ -64,13 +65,16 @@ class _Begun:
 
 @dataclasses.dataclass(frozen=True)
 class _Guarded:
-    """What the guard found.  uuids: of the GPUs.  objections: why they are not to be used."""
+    """What the guard found.  uuids: of the GPUs.  objections: why they are not to be used.
+    untold: why the toolchain is not known; "" if it is.
+    """
 
     gpu: str
     arch: str
     toolchain: Mapping[str, str]
     uuids: tuple[str, ...] = ()
     objections: tuple[str, ...] = ()
+    untold: str = ""
 
 
 def run_night(choice: Choice, suite: Suite, history: Path, say: Say) -> int:
@@ -100,8 +104,8 @@ def run_night(choice: Choice, suite: Suite, history: Path, say: Say) -> int:
         for made in (choice.out / KERNELS, choice.folder("newest") / upgrade.KERNELS):
             shutil.rmtree(made, ignore_errors=True)  # no later night may use them, and they are large
         code = INTERRUPTED if interrupted else exit_code(ended)
-        night, notes = _night(choice, suite, guarded, begun, ended, code)
-        told = _told(choice, suite, history, night, ended, notes)
+        night, notes = _record(choice, suite, guarded, begun, ended, code)
+        told = _conclude(choice, suite, history, night, ended, notes)
     for line in ("", *lines(told)):
         say(line)
     return code
@@ -116,10 +120,9 @@ def _say_ended(each: Ended, say: Say) -> None:
 
 def _guard(choice: Choice, root: Path, say: Say, held: ExitStack) -> tuple[list[Ended], _Guarded]:
     if choice.simulate:
-        toolchain = _toolchain(choice.python, root)
-        return [], _Guarded(SIMULATED, _SIMULATED_ARCH, toolchain)
+        return [], _unguarded(choice, root, SIMULATED, _SIMULATED_ARCH)
     if not any(name == "guard" or name in ON_GPU + ONLY_ON_GPU for name in choice.stages):
-        return [], _Guarded(choice.gpu or "no-gpu", "", _toolchain(choice.python, root))
+        return [], _unguarded(choice, root, choice.gpu or "no-gpu", "")
     ended = run_stage(plan.guard(choice), choice.out / "logs", root, _variables(choice))
     found = _read_guard(choice)
     if ended.state == "failed" and found.objections:
@@ -168,12 +171,12 @@ def _run_stages(choice: Choice, suite: Suite, guarded: _Guarded, ended: list[End
     """
     refused = any(each.state != "passed" for each in ended)
     variables = _variables(choice)
-    reports = _has_report(choice.python, suite.root, variables)
+    no_reports = _why_no_reports(choice.python, suite.root, variables)
     arch = guarded.arch if guarded.arch in ARCHES else ""
-    for planned in plan.stages(choice, suite, arch, reports, refused):
+    for planned in plan.stages(choice, suite, arch, not no_reports, refused):
         # What the report is made of is known only when the others have ended.
         stage = plan.report(choice) if planned.name == "report" else planned
-        each = _not_run(stage, choice, refused, reports, ended)
+        each = _not_run(stage, choice, refused, no_reports, ended)
         if each is None:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
             each = _run(stage, choice, suite.root, variables)
@@ -182,11 +185,11 @@ def _run_stages(choice: Choice, suite: Suite, guarded: _Guarded, ended: list[End
 
 
 def _not_run(
-    stage: Stage, choice: Choice, refused: bool, reports: bool, before: Sequence[Ended]
+    stage: Stage, choice: Choice, refused: bool, no_reports: str, before: Sequence[Ended]
 ) -> Ended | None:
     """Why a stage is not run; None: it is.
 
-    refused: the guard lets nothing onto the GPU.  reports: whether pytest can write them.
+    refused: the guard lets nothing onto the GPU.  no_reports: why pytest writes none; "": it does.
     before: the stages that have ended.
     """
 
@@ -199,8 +202,8 @@ def _not_run(
         return because("refused", "the guard does not let it run")
     if stage.name == "newest" and choice.newest == "off":
         return because("skipped", "not asked for")
-    if stage.name == "report" and not reports:
-        return because("broken", "pytest has no option --tilecheck-report here")
+    if stage.name == "report" and no_reports:
+        return because("broken", no_reports)
     if stage.name == "report" and not stage.steps:
         tested = any(each.name in TESTED and each.state not in ("skipped", "refused") for each in before)
         return because("broken" if tested else "skipped", "no stage has left a report")
@@ -211,6 +214,8 @@ def _run(stage: Stage, choice: Choice, root: Path, variables: Mapping[str, str])
     ended = run_stage(stage, choice.out / "logs", root, variables)
     if stage.name in TESTED:
         return of_tests(ended, choice.folder(stage.name), choice.arguments)
+    if stage.name == "newest":
+        return of_newest(ended, upgrade.read(choice.folder("newest")))
     if stage.name == "report" and ended.state == "passed" and not (choice.folder("report") / PAGE).exists():
         return dataclasses.replace(ended, state="broken", words=f"tilecheck report left no {PAGE}")
     return ended
@@ -222,38 +227,36 @@ def _variables(choice: Choice) -> dict[str, str]:
     return {**given, "TILELANG_CACHE_DIR": str(choice.out / KERNELS), "PYTHONUNBUFFERED": "1"}
 
 
-def _has_report(python: str, root: Path, variables: Mapping[str, str]) -> bool:
-    command = [python, "-m", "pytest", "--help"]
+def _why_no_reports(python: str, root: Path, variables: Mapping[str, str]) -> str:
+    """Why pytest writes none here, in one line; "": it does."""
     try:
-        done = subprocess.run(
-            command, cwd=root, env=dict(variables), capture_output=True, text=True, check=False, timeout=120
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return "--tilecheck-report" in done.stdout
+        said = answer([python, "-m", "pytest", "--help"], root, variables).stdout
+    except Unanswered as error:
+        return f"pytest does not say whether it can write reports: {error}"
+    if "--tilecheck-report" in said:
+        return ""
+    # It helps, too, where it could not load a conftest.py, which may be what brings the option.
+    unloaded = re.search(r"could not load .*", said)
+    return f"pytest has no option --tilecheck-report here{f': it {unloaded[0]}' if unloaded else ''}"
 
 
-def _toolchain(python: str, root: Path) -> dict[str, str]:
+def _unguarded(choice: Choice, root: Path, gpu: str, arch: str) -> _Guarded:
+    """What the guard would tell besides of the GPU, which nothing is going to use."""
     code = "import json; from tilecheck.nightly.guard import toolchain; print(json.dumps(toolchain()))"
     try:
-        done = subprocess.run(
-            [python, "-c", code],
-            cwd=root,
-            env=variables_of(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return dict(json.loads(done.stdout.splitlines()[-1]))
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
-        return {}
+        said = answer([choice.python, "-c", code], root, variables_of()).stdout
+        return _Guarded(gpu, arch, dict(json.loads(said.splitlines()[-1])))
+    except Unanswered as error:
+        why = str(error)
+    except (ValueError, IndexError, TypeError):
+        why = "the process that reads them said something else"
+    return _Guarded(gpu, arch, {}, untold=f"no versions of the toolchain are known: {why}")
 
 
 # What is made of them
 
 
-def _night(
+def _record(
     choice: Choice,
     suite: Suite,
     guarded: _Guarded,
@@ -261,18 +264,19 @@ def _night(
     ended: Sequence[Ended],
     code: int,
 ) -> tuple[Night, list[str]]:
+    """The night as the history will have it, but for what the history is needed for; and notes on it."""
     states = {each.name: each.state for each in ended}
-    notes: list[str] = []
+    notes = [guarded.untold] if guarded.untold else []
     failures: list[Failure] = []
     for name in TESTED:
         tested = _tested(choice, suite, name)
         if tested is not None:
             failures += tested.failures
-        elif states.get(name) in ("failed", "broken", "hung"):
+        elif states.get(name) in TENS:
             notes.append(f"{name}: pytest left no results; {choice.out / 'logs' / name}.log has its output")
     times: dict[str, Time] = {}
-    if (choice.folder("latency") / "run.json").exists():
-        times, why = read_times(choice.folder("latency") / "run.json")
+    if plan.times_file(choice).exists():
+        times, why = read_times(plan.times_file(choice))
         if why:
             notes.append(why)
         times = with_bars(times, read_report(choice.folder("latency") / "report"))
@@ -325,7 +329,7 @@ def _changed_since(begun: _Begun, root: Path) -> str:
     return "files were changed while the night ran" if dirty and not begun.dirty else ""
 
 
-def _told(
+def _conclude(
     choice: Choice,
     suite: Suite,
     folder: Path,
@@ -391,9 +395,8 @@ def _draw(history: Path, out: Path, project: str) -> list[str]:
 
 
 def _with_facts(choice: Choice, history: History, night: Night, notes: list[str]) -> Night:
-    facts = choice.folder("codegen") / "facts.json"
     try:
-        text = facts.read_text(encoding="utf-8")
+        text = plan.facts_file(choice).read_text(encoding="utf-8")
         if not text:  # it did not get as far, which the stage says
             return night
         json.loads(text)

@@ -75,7 +75,18 @@ def guard(choice: Choice) -> Stage:
 
 
 def guard_file(choice: Choice) -> Path:
+    """What the guard finds."""
     return choice.folder("guard") / "guard.json"
+
+
+def times_file(choice: Choice) -> Path:
+    """The night's times, as pytest-benchmark writes them."""
+    return choice.folder("latency") / "run.json"
+
+
+def facts_file(choice: Choice) -> Path:
+    """What the kernels compile to."""
+    return choice.folder("codegen") / "facts.json"
 
 
 def stages(choice: Choice, suite: Suite, arch: str, reports: bool, refused: bool = False) -> list[Stage]:
@@ -136,7 +147,6 @@ def _doctor(choice: Choice, refused: bool) -> Stage:
 
 
 def _latency(choice: Choice, reports: bool) -> Stage:
-    run = choice.folder("latency") / "run.json"
     step = _pytest(
         choice,
         "latency",
@@ -145,7 +155,7 @@ def _latency(choice: Choice, reports: bool) -> Stage:
         "-m",
         "latency",
         "--tilecheck-gate=strict",
-        f"--benchmark-json={run}",
+        f"--benchmark-json={times_file(choice)}",
     )
     return _stage(choice, "latency", step)
 
@@ -180,7 +190,7 @@ def _codegen(choice: Choice, known: Known, arch: str, reports: bool) -> Stage:
     report = (f"--tilecheck-report={folder / 'report'}",) if reports else ()
     steps = [Step((*test, *report, *choice.arguments))]
     if arch and not choice.arguments:  # of all rows, or else a later night would miss the others
-        steps.append(Step(facts_command(choice.python, known, arch), out=folder / "facts.json"))
+        steps.append(Step(facts_command(choice.python, known, arch), out=facts_file(choice)))
     return _stage(choice, "codegen", *steps)
 
 

@@ -2,7 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -186,7 +186,3 @@ def checked(reports: Iterable[Report]) -> dict[str, Checked]:
             if before.budget_used is None or each.budget_used > before.budget_used:
                 found[each.kernel] = replace(before, budget_used=each.budget_used, row=each.row)
     return found
-
-
-def names(failures: Collection[Failure]) -> set[str]:
-    return {failure.test for failure in failures}

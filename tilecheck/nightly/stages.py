@@ -28,7 +28,7 @@ GRACE = 20.0
 """Seconds for an interrupted stage to write down what it has."""
 
 LAST_WORDS = 160
-"""Characters of a line that says why a stage is broken."""
+"""Characters of a line that says why a stage did not pass."""
 
 NOTHING_SELECTED = 5
 """pytest's exit code where no test was left to run."""
@@ -135,7 +135,7 @@ def run_stage(
 def _judge(step: Step, code: int, log: Path, start: int) -> tuple[State, str]:
     text = _tail(log, start)
     if code == 1 and "pytest" not in step.command and _CRASHED.search(text):
-        return "broken", f"crashed: {text.strip().splitlines()[-1][:LAST_WORDS]}"
+        return "broken", f"crashed: {shortened(text.strip().splitlines()[-1])}"
     if code == 0 or code in step.fine:
         return "passed", ""
     last = last_words(text)
@@ -158,8 +158,12 @@ def last_words(text: str) -> str:
         line.strip("= ") for line in lines if re.search(r"\b\d+ (failed|errors?)\b.* in [\d.:]+", line)
     ]
     why = [line for line in lines if _SAYS_WHY.match(line)]
-    found = (counted or why or lines or [""])[-1]
-    return found if len(found) <= LAST_WORDS else f"{found[: LAST_WORDS - 3]}..."
+    return shortened((counted or why or lines or [""])[-1])
+
+
+def shortened(words: str) -> str:
+    """At most `LAST_WORDS` of a line."""
+    return words if len(words) <= LAST_WORDS else f"{words[: LAST_WORDS - 3]}..."
 
 
 def _tail(log: Path, start: int) -> str:

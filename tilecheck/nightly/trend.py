@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from tilecheck.counting import many
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST, Drift, drifts
 from tilecheck.nightly.history import Past, series
 from tilecheck.nightly.night import Checked, Night, Time, Upgraded
 from tilecheck.nightly.plan import LIMITS
 from tilecheck.nightly.triage import drift_lines
-from tilecheck.nightly.verdict import INTERRUPTED, in_words
+from tilecheck.nightly.verdict import INTERRUPTED, TENS, in_words
 from tilecheck.report import sparks
 from tilecheck.report.overview import State
 
@@ -194,7 +195,7 @@ def trend(gpu: str, past: Past) -> Trend:
     state, words = _headline(kept, drifting) if kept else _without_nights(past.unread)
     told = past.told[:_TOLD]
     if len(past.told) > _TOLD:
-        told = (*told, f"and {len(past.told) - _TOLD} lines more")
+        told = (*told, f"and {many(len(past.told) - _TOLD, 'more line')}")
     return Trend(
         gpu=gpu,
         state=state,
@@ -270,7 +271,7 @@ def _stages(nights: Sequence[Night]) -> Iterator[StageView]:
         for place, state in enumerate(states):
             if state:
                 places.setdefault(looks(state), []).append(place)
-        bad = [place for place, state in enumerate(states) if state in ("failed", "broken", "hung")]
+        bad = [place for place, state in enumerate(states) if state in TENS]
         times = [
             night.seconds[name]
             for night, state in zip(nights, states, strict=True)

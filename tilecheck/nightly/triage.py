@@ -16,6 +16,7 @@ from tilecheck.codegen.changes import changes, in_words
 from tilecheck.codegen.collection import Collection as FactsOf
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
+from tilecheck.counting import many
 from tilecheck.git import GitError, git
 from tilecheck.latency.baselines import toolchain_changes
 from tilecheck.nightly.drift import Drift
@@ -58,7 +59,7 @@ class Finding:
 
     def lines(self) -> list[str]:
         """For people: the first says what, the others are details."""
-        where = ", ".join(f"{stage} ({_tests(count)})" for stage, count in self.tests.items())
+        where = ", ".join(f"{stage} ({many(count, 'test')})" for stage, count in self.tests.items())
         again = "new tonight" if self.nights == 1 else f"for {self.nights} nights, since {self.since}"
         found = [
             f"{self.name}: {_SAID[self.kind]}: {self.words}",
@@ -256,10 +257,6 @@ def _bisect(failure: Failure, kind: Kind, good: Night, tonight: Night) -> str:
     if kind == "wrong":
         words += ["--seed", str(tonight.seed)]
     return shlex.join(words)
-
-
-def _tests(count: int) -> str:
-    return "1 test" if count == 1 else f"{count} tests"
 
 
 def drift_lines(found: Sequence[Drift], ratios: Sequence[Drift], with_vendor: Collection[str]) -> list[str]:

@@ -11,7 +11,6 @@ import dataclasses
 import json
 import re
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,19 +20,23 @@ from typing import Any
 
 from tilecheck.environment import version
 from tilecheck.files import replace
+from tilecheck.nightly.asking import Unanswered, answer
 from tilecheck.nightly.newest import Newest, NoVersion, newest
 from tilecheck.nightly.plan import CORRECTNESS, Choice, pytest_command
 from tilecheck.nightly.results import of_tests
-from tilecheck.nightly.stages import Ended, Stage, Step, run_stage
+from tilecheck.nightly.stages import NOTHING_SELECTED, Ended, Stage, Step, run_stage
 from tilecheck.versions import NoEnvironment, environment_with, variables_of
 
-COLLECTING = 120.0
-"""Seconds for pytest to say what it selects."""
+UNANSWERED = 3
+"""The stage's exit code where a part gave no answer; 1 where one says no."""
 
 RESULT, KERNELS = "newest.json", "kernel-cache"
 
 SHARES = {"correctness": 0.5, "latency": 0.6, "codegen": 1.0}
 """Of the time that is left, what each part may take."""
+
+SPARE = 30.0
+"""Seconds by which to be through before the stage is ended."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,20 @@ def read(folder: Path) -> Upgrade | None:
 
 
 def stages(
-    choice: Choice, python: str, found: Newest, pinned: str, arch: str, folder: Path, rows: Sequence[str]
+    choice: Choice,
+    python: str,
+    found: Newest,
+    pinned: str,
+    arch: str,
+    folder: Path,
+    rows: Sequence[str] | None = None,
 ) -> list[Stage]:
-    """The parts; each gets its limit when its turn comes.  rows: that are timed; none: all of them."""
+    """The parts; each gets its limit when its turn comes.  rows: that are timed; None: all of them."""
     test = pytest_command(choice, python, folder, *CORRECTNESS)
     made = [Stage("correctness", (Step(test),), 0)]
     if not choice.simulate:
         versions = ("installed", f"tilelang=={found.version}")
-        only = [word for row in rows for word in ("-k", row)]
+        only = [word for row in rows or () for word in ("-k", row)]
         command = (choice.python, "-m", "tilecheck", "ab", *versions, f"--json={folder / 'ab.json'}", *only)
         made.append(Stage("latency", (Step(command, answers=(3,)),), 0))
     compare = (choice.python, "-m", "tilecheck", "diff-codegen", pinned, found.version)
@@ -94,12 +103,15 @@ def stages(
 
 
 def timed(choice: Choice, root: Path) -> list[str]:
-    """The rows that the night's arguments for pytest leave to be timed."""
-    command = (choice.python, "-m", "pytest", "--collect-only", "-q", "-m", "latency", *choice.arguments)
-    done = subprocess.run(
-        command, cwd=root, env=variables_of(), capture_output=True, text=True, check=False, timeout=COLLECTING
-    )
-    return re.findall(r"::\w+\[(.+)\]$", done.stdout, re.MULTILINE)
+    """The rows that the night's arguments for pytest leave to be timed; raises Unanswered."""
+    # One test a line, whatever the project's own options say; without a GPU pytest would select none.
+    listing = ("--collect-only", "--verbosity=-1", "--tilecheck-require-gpu")
+    command = (choice.python, "-m", "pytest", *listing, "-m", "latency", *choice.arguments)
+    done = answer(command, root, variables_of(), fine=(0, NOTHING_SELECTED))
+    found: list[str] = re.findall(r"::\w+\[(.+)\]$", done.stdout, re.MULTILINE)
+    if not found and done.returncode == 0:
+        raise Unanswered("it selects some, and lists none")
+    return found
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -113,13 +125,13 @@ def main(arguments: argparse.Namespace) -> int:
     result = Upgrade(found.version, pinned, found.words, simulated=arguments.simulate)
     _write(folder, result)
     if not found.version:
-        return 0 if "nothing to compare" in found.words else 3
+        return 0 if "nothing to compare" in found.words else UNANSWERED
     try:
         environment = environment_with(found.version, _note, found.index)
     except NoEnvironment as error:
         _note(str(error))
         _write(folder, dataclasses.replace(result, reason=str(error)))
-        return 3
+        return UNANSWERED
     choice = Choice(
         python=sys.executable,
         out=folder,
@@ -128,28 +140,42 @@ def main(arguments: argparse.Namespace) -> int:
         simulate=arguments.simulate,
         arguments=tuple(shlex.split(arguments.arguments)),
     )
-    rows = timed(choice, arguments.root) if choice.arguments else []
+    rows, untimed = _rows_to_time(choice, arguments.root)
     planned = stages(choice, str(environment.python), found, pinned, arguments.arch, folder, rows)
     result = dataclasses.replace(result, planned=tuple(stage.name for stage in planned))
     _write(folder, result)
+    end = begun + arguments.seconds - SPARE
     for stage in planned:
-        left = arguments.seconds - (time.monotonic() - begun) - 30  # to be through before the stage is ended
-        limit = max(1.0, left * SHARES[stage.name])
-        python = stage.steps[0].command[0]
-        variables = {**variables_of(python), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
-        if stage.name == "latency" and choice.arguments and not rows:
-            ended = Ended(stage.name, "skipped", 0.0, f"{choice.arguments[0]} selects none of it")
-        else:
-            stage = dataclasses.replace(stage, seconds=limit)
-            ended = run_stage(stage, folder / "logs", arguments.root, variables)
-        if ended.name == "correctness":
-            ended = of_tests(ended, folder, choice.arguments)
+        skipped = untimed if stage.name == "latency" else None
+        ended = skipped or _run(stage, choice, arguments.root, end - time.monotonic())
         result = _with(result, ended, folder)
         _write(folder, result)
         _note(f"{ended.name}: {ended.state}{f': {ended.words}' if ended.words else ''}")
     if any(part.state == "failed" for part in result.parts):
         return 1
-    return 0 if all(part.green for part in result.parts) else 3
+    return 0 if all(part.green for part in result.parts) else UNANSWERED
+
+
+def _run(stage: Stage, choice: Choice, root: Path, left: float) -> Ended:
+    """left: seconds, for this part and those after it."""
+    folder = choice.out
+    variables = {**variables_of(stage.steps[0].command[0]), "TILELANG_CACHE_DIR": str(folder / KERNELS)}
+    limited = dataclasses.replace(stage, seconds=max(1.0, left * SHARES[stage.name]))
+    ended = run_stage(limited, folder / "logs", root, variables)
+    return of_tests(ended, folder, choice.arguments) if stage.name == "correctness" else ended
+
+
+def _rows_to_time(choice: Choice, root: Path) -> tuple[list[str] | None, Ended | None]:
+    """The rows to time, None for all of them; and where none is to be timed, how that part ends."""
+    if choice.simulate or not choice.arguments:
+        return None, None
+    option = choice.arguments[0]
+    try:
+        rows = timed(choice, root)
+    except Unanswered as error:
+        words = f"pytest does not say which rows {option} selects: {error}"
+        return None, Ended("latency", "broken", 0.0, words)
+    return rows, None if rows else Ended("latency", "skipped", 0.0, f"{option} selects none of it")
 
 
 def _with(result: Upgrade, ended: Ended, folder: Path) -> Upgrade:

@@ -9,7 +9,7 @@ NUMBERS = {name: number for number, name in enumerate(LIMITS)}
 """The last digit of the exit code: the stage."""
 
 TENS: dict[State, int] = {"failed": 10, "broken": 20, "hung": 30}
-"""The first: what became of it."""
+"""The first, of the states that turn a night red: what became of it."""
 
 WORST_FIRST = (
     *("guard", "correctness", "schedules", "sanitizer", "codegen", "latency", "doctor", "report", "newest"),

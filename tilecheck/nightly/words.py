@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilecheck.codegen.report import NOT_SAFE
+from tilecheck.counting import many
 from tilecheck.latency.gate import seconds
 from tilecheck.nightly.drift import FALSE_ALARMS, FEWEST
-from tilecheck.nightly.night import Night
+from tilecheck.nightly.night import ANSWERED, Night
 from tilecheck.nightly.results import Junit
-from tilecheck.nightly.stages import Ended
+from tilecheck.nightly.stages import Ended, shortened
 from tilecheck.nightly.triage import Finding
-from tilecheck.nightly.upgrade import Upgrade
-from tilecheck.nightly.verdict import NOTHING, worst
+from tilecheck.nightly.upgrade import UNANSWERED, Upgrade
+from tilecheck.nightly.verdict import INTERRUPTED, NOTHING, worst
 
 SHOWN = 30
 """Findings that are shown; night.json has them all."""
@@ -39,7 +41,7 @@ class Told:
 def verdict(told: Told) -> str:
     """One line: green, or the worst."""
     found = worst(told.ended)
-    if told.night.exit_code == 130:
+    if told.night.exit_code == INTERRUPTED:
         return "INTERRUPTED"
     if told.night.exit_code == NOTHING:
         return "NOTHING WAS RUN"
@@ -88,7 +90,7 @@ def _sections(told: Told) -> list[tuple[str, list[str]]]:
         sections.append(("slow drift", list(told.drifting)))
     notes = list(told.notes)
     if (more := len(told.findings) - SHOWN) > 0:
-        notes.insert(0, f"{more} more findings are in night.json")
+        notes.insert(0, f"{many(more, 'more finding')} in night.json")
     if notes:
         sections.append(("to know", notes))
     return sections
@@ -145,18 +147,45 @@ def upgrade_verdict(upgrade: Upgrade) -> str:
     if not states:
         why = f": {upgrade.reason}" if upgrade.reason else ""
         return f"{step}: no verdict: it could not be installed{why}"
-    broken = states.get("correctness") == "failed" or any(row.get("wrong") for row in upgrade.rows)
-    slower = len(upgrade.of("slower"))
-    bad = [
-        *(["breaks kernels"] if broken else []),
-        *([f"slows {slower} of {len(upgrade.rows)} rows"] if slower else []),
-        *(["makes code worse"] if states.get("codegen") == "failed" else []),
-    ]
-    open_ = [name for name, state in states.items() if state not in ("passed", "failed")]
+    wrong, slower = any(row.get("wrong") for row in upgrade.rows), len(upgrade.of("slower"))
+    bad = []
+    if states.get("correctness") == "failed" or wrong:
+        bad.append(f"breaks kernels{_failing_tests(upgrade)}")
+    if slower:
+        bad.append(f"slows {slower} of {many(len(upgrade.rows), 'row')}")
+    elif states.get("latency") == "failed" and not wrong:
+        bad.append(_untold_times(upgrade))
+    if states.get("codegen") == "failed":
+        _, _, which = upgrade.codegen.rstrip(".").partition(NOT_SAFE)
+        bad.append(f"makes code worse{f': {which}' if which else ''}")
+    open_ = [name for name, state in states.items() if state not in ANSWERED]
     unsaid = f"; not answered: {', '.join(open_)}" if open_ else ""
     unsaid += "; without a GPU, so times were not compared" if upgrade.simulated else ""
     fine = "no verdict" if open_ else "nothing speaks against it"
     return f"{step}: {' and '.join(bad) or fine}{unsaid}"
+
+
+def _failing_tests(upgrade: Upgrade) -> str:
+    words = next((part.words for part in upgrade.parts if part.name == "correctness"), "")
+    counted = re.match(r"(\d+) failed", words)
+    return f" ({many(int(counted[1]), 'test')})" if counted else ""
+
+
+def _untold_times(upgrade: Upgrade) -> str:
+    """Of times that failed, although no row is slower or wrong: `tilecheck ab` could not tell."""
+    untold = len(upgrade.of("inconclusive")) + len(upgrade.of("not compared"))
+    if not upgrade.rows:
+        return "leaves no row timed"
+    return f"leaves {untold} of {many(len(upgrade.rows), 'row')} inconclusive"
+
+
+def of_newest(ended: Ended, upgrade: Upgrade | None) -> Ended:
+    """How its stage ended: one that did not pass says what an upgrade would do, as far as it found out."""
+    if upgrade is None or ended.green:
+        return ended
+    told = upgrade_verdict(upgrade) if upgrade.version else upgrade.words
+    answered = ended.state == "failed" or ended.codes == (UNANSWERED,)
+    return replace(ended, words=shortened(told if answered else f"{ended.words}; {told}"))
 
 
 def markdown(told: Told, report: str) -> str:
@@ -168,7 +197,7 @@ def markdown(told: Told, report: str) -> str:
         f"# Night of {night.date[:10]}: {_safe(verdict(told))}",
         "",
         f"{_safe(night.gpu)}, commit {night.commit[:10] or 'unknown'}{changed}, seed {night.seed}, "
-        f"{told.nights} nights on record before it.",
+        f"{many(told.nights, 'night')} on record before it.",
         "",
         _safe(versions),
         "",

@@ -10,6 +10,7 @@ import pytest
 pytest_plugins = (
     "tilecheck.plugin.workers",  # before anything that could use CUDA
     "tilecheck.plugin.options",
+    "tilecheck.plugin.importable",
     "tilecheck.plugin.specs",
     "tilecheck.plugin.selection",  # its hooks come before those of specs: first what is missing
     "tilecheck.plugin.header",

@@ -71,7 +71,9 @@ def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
         report.longrepr = words.read_text()
         words.unlink()
     else:
+        # Read in reports and files, too, where nothing that the process said stands above.
         report.longrepr = (
             f"{report.longrepr}: the process died at once, as by an abort, a segmentation fault or for want "
-            f"of memory; what it said last is above\nrepeat: {repeat_command(sched.config, crashitem)}"
+            "of memory; what it said last, if anything, is in the output of the run\n"
+            f"repeat: {repeat_command(sched.config, crashitem)}"
         )

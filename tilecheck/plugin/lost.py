@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tilecheck.counting import many
 from tilecheck.plugin.ending import end_process
 from tilecheck.plugin.repeat import repeat_command
 from tilecheck.plugin.rows import uses_device
@@ -90,6 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     )
     terminalreporter.section("tilecheck: not run", red=True)
     terminalreporter.write_line(str(loss))
-    tests = "1 test" if count == 1 else f"{count} tests"
-    terminalreporter.write_line(f"{tests} after it did not run; -n 1 would run them in a new process")
+    terminalreporter.write_line(
+        f"{many(count, 'test')} after it did not run; -n 1 would run them in a new process"
+    )
     terminalreporter.write_line(f"repeat: {repeat_command(config, loss.culprit)}")

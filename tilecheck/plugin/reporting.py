@@ -91,11 +91,19 @@ class Reporter:
         try:
             result = yield
         except pytest.UsageError as error:
-            self._ended = f"refused: {error}"
+            self._ended = _refused(error)
             raise
         self._ended = "complete"
         self._head()
         return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, Any, Any]:
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            self._ended = _refused(error)
+            raise
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.items or not _distributed(self._config):
@@ -252,6 +260,10 @@ def _runs_tests(config: pytest.Config) -> bool:
         "cacheshow",
     )
     return not any(getattr(config.option, name, False) for name in others)
+
+
+def _refused(error: pytest.UsageError) -> str:
+    return f"refused: {'; '.join(map(str, error.args))}"
 
 
 def _distributed(config: pytest.Config) -> bool:

@@ -21,6 +21,9 @@ TREND = "trend.html"
 MARK = '<meta name="generator" content="tilecheck'
 """In each page of ours, near its beginning."""
 
+_FILES = (PAGE, TREND, SUMMARY, RESULTS, JOURNAL)
+"""All that we write into a folder."""
+
 INSTALL = "pip install jinja2 matplotlib"
 
 
@@ -50,6 +53,8 @@ def claim(folder: Path) -> None:
             raise ReportError(f"{where} is a file; a report is a folder")
         if next(folder.glob("*.py"), None) is not None:
             raise ReportError(f"{where} holds Python files; give a folder of its own to a report")
+        for name in _FILES:
+            _require_file(folder / name)
         for name in (PAGE, TREND):
             require_ours(folder / name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +69,7 @@ def prepare(folder: Path) -> None:
     """
     claim(folder)
     try:
-        for name in (PAGE, TREND, SUMMARY, RESULTS, JOURNAL):
+        for name in _FILES:
             (folder / name).unlink(missing_ok=True)
         (folder / JOURNAL).touch()
     except OSError as error:
@@ -92,6 +97,7 @@ def link_trend(folder: Path) -> None:
     """
     page = folder / PAGE
     try:
+        _require_file(page)
         text = page.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return
@@ -104,10 +110,17 @@ def link_trend(folder: Path) -> None:
 
 def require_ours(page: Path) -> None:
     """Raises ReportError where there is such a file that we did not write."""
+    _require_file(page)
     if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
         raise ReportError(
             f"{page.name} in {shown(page.parent)} is no report of tilecheck's; name another folder"
         )
+
+
+def _require_file(path: Path) -> None:
+    """Raises ReportError where something else is there, as a named pipe, for whose end one would wait."""
+    if path.exists() and not path.is_file():
+        raise ReportError(f"{shown(path)} is no regular file; remove it, or name another folder")
 
 
 def read(path: Path) -> Report:
@@ -119,6 +132,8 @@ def read(path: Path) -> Report:
     try:
         if path.is_dir():
             file = path / RESULTS
+            for name in (RESULTS, JOURNAL):
+                _require_file(path / name)
             if not file.exists() and (path / JOURNAL).exists():
                 return read_journal(path)
         content = json.loads(file.read_text(encoding="utf-8"))

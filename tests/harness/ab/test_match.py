@@ -121,7 +121,7 @@ def test_rows_of_one_side_are_told() -> None:
     assert (rows, only) == (["a-one"], ["gone", "new"])
     results, _ = played({"a-one": 1e-3})
     assert summary(results, only, "HEAD~1", "working tree") == (
-        "HEAD~1 -> working tree: 1 same\n2 rows are of one side alone: gone, new"
+        "HEAD~1 -> working tree: 1 same\n2 rows of one side alone: gone, new"
     )
 
 

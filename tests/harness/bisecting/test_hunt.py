@@ -16,7 +16,7 @@ from tilecheck.bisecting.candidates import BisectError, Candidate, commits_betwe
 from tilecheck.bisecting.hunt import Places, Verdict, axis, hunt
 from tilecheck.bisecting.probe import Question, Reply, ask
 from tilecheck.bisecting.search import Answer
-from tilecheck.bisecting.timing import judged
+from tilecheck.bisecting.timing import ByTime, judged
 from tilecheck.cli import main
 from tilecheck.latency.gate import Verdict as Timed
 from tilecheck.versions import NoEnvironment, variables_of
@@ -97,6 +97,14 @@ def test_which_of_the_two_is_at_fault_is_asked_first() -> None:
 def test_times(verdict: Timed, ratio: float, answer: str) -> None:
     result = Result("axpy-tail-fp16", verdict, Pairs((1.0,), (ratio,)))
     assert judged(result)[0] == answer
+
+
+def test_ends_as_far_apart_as_two_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_time = ByTime("axpy-tail-fp16", Places(Path(), quiet))
+    pairs = Pairs((1.0,) * 8, (1.007,) * 8)
+    monkeypatch.setattr(by_time, "_timed", lambda _: Result("axpy-tail-fp16", pairs.verdict, pairs))
+    with pytest.raises(BisectError, match=r"than the good one by more than 1 %: \+0\.7 % against"):
+        by_time.ends(*COMMITS[:2])
 
 
 def test_row_that_could_not_be_timed_is_skipped() -> None:

@@ -95,6 +95,17 @@ class TestSummary:
         *_, counts, _, _ = summary([of("a", "same"), of("b", "same", "same", "same")])
         assert counts.startswith("2 runs of unchanged kernels, of 1 to 3 rows each, 4 in all: 4 same")
 
+    def test_one_of_a_kind_is_not_several(self) -> None:
+        one = list(summary([of("a", "same")]))
+        assert one[0] == "1 run of unchanged kernels, of 1 row: 1 same, 0 slower, 0 faster, 0 inconclusive"
+        assert "0 of 1 row, under" in one[1] and "0 of 1 run, under" in one[1]
+        assert next(summary([of("a", "same", "same")])).startswith(
+            "1 run of unchanged kernels, of 2 rows: 2 "
+        )
+        assert next(summary([of("a", "same"), of("b", "same")])).startswith(
+            "2 runs of unchanged kernels, of 1 row each, 2 in all: 2 same"
+        )
+
     @pytest.mark.parametrize(
         ("events", "of", "bound"),
         [(0, 900, 0.00332), (0, 15, 0.181), (1, 100, 0.0466), (5, 100, 0.1023), (3, 3, 1.0)],

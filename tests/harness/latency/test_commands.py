@@ -134,7 +134,7 @@ class TestPromote:
         assert told.out.splitlines() == [
             "matmul-square: 100 us, new",
             "soft-max-wide: 50 us, new",
-            "2 rows; they find slowdowns from 2.1 % to 2.1 % on, half of them from 2.1 % on",
+            "2 rows: a slowdown is found from 2.1 % to 2.1 % on, in half of them from 2.1 % on",
         ]
         assert told.err == "written: baselines/nvidia-h200/0001_tilelang-0.1.15.json\n"
         faster = [
@@ -388,7 +388,7 @@ class TestCalibrate:
         assert main(["calibrate", "--runs", "1", "--alarms", "--out", "others"]) == 0
         told = capsys.readouterr()
         assert "1 run was held against 0001_bar.json before it was changed" in told.err
-        assert "1 run of unchanged kernels, of 1 rows each, 1 in all: 0 same, 1 slower" in told.out
+        assert "1 run of unchanged kernels, of 1 row: 0 same, 1 slower" in told.out
         assert main(["calibrate", "--runs", "0", "--alarms"]) == 0  # held against it anew
         told = capsys.readouterr()
         assert "2 runs of unchanged kernels" in told.out and told.err == ""

@@ -774,6 +774,13 @@ class TestFiles:
             compared(project)
         )
 
+    @pytest.mark.parametrize("given", ["", "file://"])
+    def test_empty_path_is_not_taken_for_the_current_folder(
+        self, project: pytest.Pytester, given: str
+    ) -> None:
+        line = refused(compared(project, f"--benchmark-storage={given}"))
+        assert line == "ERROR: --benchmark-storage names no folder"
+
     def test_nothing_stored_at_all_is_refused(self, project: pytest.Pytester) -> None:
         assert "are stored in baselines/nvidia-h200, nor of any other GPU" in refused(compared(project))
 

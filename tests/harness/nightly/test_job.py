@@ -42,6 +42,9 @@ with open(os.path.join(folder, "calls"), "a") as calls:
 if "PYTEST_ADDOPTS" in os.environ:
     sys.exit(66)
 
+if words[0] == "-c":
+    print(scenario.get("versions", '{"tilelang": "0.1.15"}'))
+    sys.exit(scenario.get("versions_code", 0))
 os.makedirs(os.environ["TILELANG_CACHE_DIR"], exist_ok=True)
 
 def option(name):
@@ -53,7 +56,8 @@ def write(path, text):
 
 if words[:3] == ["-m", "pytest", "--help"]:
     print("  --tilecheck-report=DIR" if scenario.get("reports", True) else "  --other")
-    sys.exit()
+    print(scenario.get("help", ""))
+    sys.exit(scenario.get("help_code", 0))
 if words[1] == "tilecheck.nightly.guard":
     name, out = "guard", words[3]
     found = {"gpus": [{"uuid": "GPU-1", "name": "NVIDIA H200"}], "arch": "sm_90a",
@@ -534,6 +538,43 @@ def test_report_that_is_not_there_yet(stage: Stage) -> None:
     assert not any("--tilecheck-report" in word for words, _ in stage.calls() for word in words)
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            {"help_code": 4, "help": "ERROR: usage: pytest\n__main__.py: error: no --x"},
+            "pytest does not say whether it can write reports: exit code 4: __main__.py: error: no --x",
+        ),
+        ({"help_code": 1}, "pytest does not say whether it can write reports: exit code 1: --other"),
+        (
+            {"help": "warning : ConfigWarning: could not load initial conftests: x.py"},
+            "pytest has no option --tilecheck-report here: it could not load initial conftests: x.py",
+        ),
+    ],
+)
+def test_why_there_are_no_reports_is_told(stage: Stage, said: dict[str, Any], words: str) -> None:
+    """That pytest has no such option is one thing, and that it does not get as far as saying so another."""
+    code, _ = stage.night(**{"reports": False, **said})
+    assert code == 28
+    assert stage.said[-1] == f"RED: report broken: {words} (exit code 28)"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"versions": "E   nvidia is cut in half", "versions_code": 1}, "exit code 1: nvidia is cut in half"),
+        ({"versions": "no JSON"}, "the process that reads them said something else"),
+        ({"versions": ""}, "the process that reads them said something else"),
+    ],
+)
+def test_why_no_versions_are_known_is_told(stage: Stage, said: dict[str, Any], why: str) -> None:
+    for choice in ({"simulate": True}, {"stages": ("codegen",)}):
+        code, night = stage.night(choice=choice, **said)
+        assert (code, night["toolchain"]) == (0, {})
+        assert night["notes"] == [f"no versions of the toolchain are known: {why}"]
+    assert stage.night(choice={"simulate": True})[1]["toolchain"] == {"tilelang": "0.1.15"}
+
+
 UPGRADE = {
     "version": "0.1.16",
     "pinned": "0.1.15",
@@ -543,7 +584,7 @@ UPGRADE = {
         {"name": "latency", "state": "failed", "seconds": 9.0, "codes": [1]},
         {"name": "codegen", "state": "failed", "seconds": 9.0, "codes": [1]},
     ],
-    "codegen": "60 rows: 2 worse, 58 the same. Not safe.",
+    "codegen": "60 rows: 2 worse, 58 the same. Not safe: softmax-one-sm_90a and 1 more get worse.",
     "rows": [
         {
             "row": "softmax-one",
@@ -563,10 +604,54 @@ def test_newest_tilelang_is_told_and_turns_nothing_red_unless_asked(stage: Stage
     assert code == 0
     text = "\n".join(stage.said)
     assert "softmax-one: slower, 100 us -> 158 us (+58.0 %)" in text
-    assert "code: 60 rows: 2 worse, 58 the same. Not safe." in text
-    assert "0.1.15 -> 0.1.16: breaks kernels and slows 1 of 2 rows and makes code worse" in text
+    assert "code: 60 rows: 2 worse, 58 the same. Not safe: softmax-one-sm_90a and 1 more get worse." in text
     assert "(does not turn the night red)" in text
     assert stage.night(newest={"code": 1}, upgrade=UPGRADE, choice={"newest_gates": True})[0] == 17
+
+
+STEP = "0.1.15 -> 0.1.16"
+
+
+@pytest.mark.parametrize(
+    ("play", "given", "words"),
+    [
+        (
+            {"code": 1},
+            {},
+            f"{STEP}: breaks kernels (1 test) and slows 1 of 2 rows and makes code worse: "
+            "softmax-one-sm_90a and 1 more get worse",
+        ),
+        (
+            {"code": 1},
+            {"codegen": "9 rows: 9 worse. Not safe: " + "very-long-name-" * 40 + " get worse."},
+            f"{STEP}: breaks kernels (1 test) and slows 1 of 2 rows and makes code worse: very-long-name-",
+        ),
+        (
+            {"code": 3},
+            {"parts": [{"name": "codegen", "state": "hung", "seconds": 9.0, "words": "", "codes": []}]},
+            f"{STEP}: slows 1 of 2 rows; not answered: codegen",
+        ),
+        (
+            {"code": 3},
+            {"version": "", "words": "fell back: pip finds no release of TileLang"},
+            "fell back: pip finds no release of TileLang",
+        ),
+        (
+            {"code": 1, "say": "Traceback (most recent call last):\nOSError: disk full"},
+            {"parts": [], "rows": [], "planned": ["correctness", "codegen"]},
+            f"crashed: OSError: disk full; {STEP}: no verdict; not answered: correctness, codegen",
+        ),
+    ],
+)
+def test_table_says_what_an_upgrade_would_do(
+    stage: Stage, play: dict[str, Any], given: dict[str, Any], words: str
+) -> None:
+    """The stage's log ends with whatever came last, which need not be what is wrong."""
+    stage.night(newest={"say": "newest TileLang: codegen: failed", **play}, upgrade={**UPGRADE, **given})
+    (line,) = [line for line in stage.said if line.startswith("newest  ")]
+    _, _, said = line.partition("(does not turn the night red) ")
+    assert said == words if len(said) < 160 else said.startswith(words)
+    assert len(said) <= 160
 
 
 def test_newest_tilelang_that_cannot_be_installed_has_no_verdict(stage: Stage) -> None:
@@ -657,12 +742,23 @@ def test_gpu_that_cannot_be_locked_is_not_used(stage: Stage, monkeypatch: pytest
     assert "this GPU cannot be locked: " in stage.said[-1] and "XDG_CACHE_HOME" in stage.said[-1]
 
 
+def test_counts_of_one_are_no_plurals(stage: Stage) -> None:
+    """Of nights before, of findings that are not shown, and of tests that fail."""
+    tests = {f"other-{number}": "boom" for number in range(31)}
+    for before, nights in enumerate(("0 nights", "1 night", "2 nights")):
+        stage.night(correctness={"code": 1, "tests": tests})
+        summary = (stage.out / "summary.md").read_text()
+        assert f", {nights} on record before it." in summary, before
+        assert "\n- 1 more finding in night.json" in summary
+        assert "in correctness (1 test);" in summary
+
+
 def test_many_findings_are_cut_short_for_people_alone(stage: Stage) -> None:
     tests = {f"other-{number}": "boom" for number in range(50)}
     code, night = stage.night(correctness={"code": 1, "tests": tests})
     assert code == 13 and len(night["findings"]) == 50
     summary = (stage.out / "summary.md").read_text()
-    assert summary.count("\n### ") == 30 and "20 more findings are in night.json" in summary
+    assert summary.count("\n### ") == 30 and "20 more findings in night.json" in summary
 
 
 def test_hostile_words_do_not_become_markdown(stage: Stage) -> None:

@@ -212,7 +212,7 @@ def test_page_of_no_model() -> None:
 def test_what_cannot_be_read_is_told_and_not_all_of_it(month: list[Night]) -> None:
     told = [f"nights.jsonl, line {n}: has schema 2, and this tilecheck reads 1" for n in range(500)]
     text = " ".join(Tags(page_of_nights(Past(tuple(month), tuple(told)))).text)
-    assert "line 19: has schema 2" in text and "line 20:" not in text and "and 480 lines more" in text
+    assert "line 19: has schema 2" in text and "line 20:" not in text and "and 480 more lines" in text
     alone = " ".join(Tags(page_of_nights(Past((), tuple(told[:1])))).text)
     assert "line 0: has schema 2" in alone
 

@@ -1,12 +1,13 @@
 """The newest TileLang beside the pinned one: what runs under which, and what is made of it."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tilecheck.nightly import upgrade
+from tilecheck.nightly import asking, upgrade
 from tilecheck.nightly.newest import Newest
 from tilecheck.nightly.plan import Choice
 from tilecheck.nightly.stages import Ended, Stage
@@ -37,7 +38,7 @@ class Played:
             (logs.parent / "ab.json").write_text(json.dumps({"rows": [ROW]}))
         if stage.name == "codegen":
             (logs.parent / "diff-codegen.txt").write_text(
-                "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe.\n"
+                "a -> b\n\nworse x\n\n2 rows: 1 worse,\n1 same. Not safe: matmul-x-sm_90a compiles no more.\n"
             )
         codes = (self._code if stage.name == "correctness" else 0,)
         state = self._states.get(stage.name, "passed")
@@ -91,9 +92,10 @@ def test_both_are_set_side_by_side(monkeypatch: pytest.MonkeyPatch, folder: Path
     assert latency[7:] == ("-k", "softmax-one", "-k", "softmax-one-more")
     assert codegen[2:] == ("tilecheck", "diff-codegen", "0.1.15", "0.1.16", "--arch", "sm_90a")
     assert played.variables["TILELANG_CACHE_DIR"] == str(folder / "kernel-cache")
-    assert result.codegen == "2 rows: 1 worse, 1 same. Not safe."
+    assert result.codegen == "2 rows: 1 worse, 1 same. Not safe: matmul-x-sm_90a compiles no more."
     assert result.of("slower") == [ROW]
-    assert upgrade_verdict(result) == "0.1.15 -> 0.1.16: slows 1 of 1 rows and makes code worse"
+    words = "0.1.15 -> 0.1.16: slows 1 of 1 row and makes code worse: matmul-x-sm_90a compiles no more"
+    assert upgrade_verdict(result) == words
     assert "softmax-one: slower, 100 us -> 110 us (+10.0 %)" in upgrade_lines(result)
 
 
@@ -112,6 +114,59 @@ def test_rows_that_are_timed_are_those_that_pytest_selects(tmp_path: Path) -> No
     python.chmod(0o755)
     choice = Choice(str(python), tmp_path, gpu="", seed=7, arguments=("-k", "one or 512"))
     assert upgrade.timed(choice, tmp_path) == ["softmax-one", "matmul-square-512-fp16"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            "echo 'ERROR: Wrong expression passed to -k' >&2; exit 4",
+            "exit code 4: ERROR: Wrong expression passed",
+        ),
+        (
+            "echo 'E   ImportError: no kernels'; echo 'no tests collected, 1 error in 0.42s'; exit 2",
+            "exit code 2: ImportError: no kernels",
+        ),
+        ("kill -9 $$", "exit code -9: it said nothing"),
+        ("echo '2 tests collected in 1.02s'", "it selects some, and lists none"),
+        ("exec sleep 600", "no answer within 0.3 s"),
+    ],
+)
+def test_pytest_that_cannot_say_what_it_selects_is_not_one_that_selects_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, words: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    seconds = 0.3 if "sleep" in script else 60.0
+    monkeypatch.setattr(upgrade, "answer", functools.partial(asking.answer, seconds=seconds))
+    with pytest.raises(asking.Unanswered) as raised:
+        upgrade.timed(Choice(str(python), tmp_path, gpu="", seed=7, arguments=("-k", "one")), tmp_path)
+    assert str(raised.value).startswith(words)
+
+
+def test_timing_is_broken_where_pytest_does_not_say_what_is_selected(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """A night that times nothing for a mistake must not look as if its arguments left nothing to be timed."""
+
+    def timed(*_: Any) -> list[str]:
+        raise asking.Unanswered("exit code 4: ERROR: Wrong expression passed to '-k'")
+
+    played = Played()
+    monkeypatch.setattr(upgrade, "timed", timed)
+    code, result = run(monkeypatch, folder, played, "--arguments=-k softmax")
+    assert code == 3
+    assert [stage.name for stage in played.stages] == ["correctness", "codegen"]
+    why = "pytest does not say which rows -k selects: exit code 4: ERROR: Wrong expression passed to '-k'"
+    assert f"latency: broken: {why}" in upgrade_lines(result)
+    assert upgrade_verdict(result).endswith("not answered: latency")
+
+
+def test_all_rows_are_timed_where_none_are_named(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    played = Played()
+    run(monkeypatch, folder, played)
+    assert "-k" not in played.stages[1].steps[0].command
 
 
 def test_nothing_is_timed_where_no_row_is_selected(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -171,6 +226,20 @@ def test_keyword_that_selects_no_test_leaves_correctness_open(
     assert code == 0
     assert "correctness: skipped: -k selects none of it" in upgrade_lines(result)
     assert upgrade_verdict(result).endswith(": no verdict; not answered: correctness")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{**ROW, "verdict": "inconclusive"}, {**ROW, "verdict": "same"}], "leaves 1 of 2 rows inconclusive"),
+        ([{**ROW, "verdict": "not compared", "wrong": True}], "breaks kernels"),
+        ([], "leaves no row timed"),
+    ],
+)
+def test_times_that_fail_are_told_though_no_row_is_slower(rows: list[dict[str, Any]], words: str) -> None:
+    part = Ended("latency", "failed", 1.0, codes=(3,))
+    found = upgrade.Upgrade("0.1.16", "0.1.15", parts=(part,), rows=tuple(rows), planned=("latency",))
+    assert upgrade_verdict(found) == f"0.1.15 -> 0.1.16: {words}"
 
 
 def test_without_a_gpu_nothing_is_timed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -236,6 +236,8 @@ def test_workers_of_xdist_hand_on_the_same(project: pytest.Pytester) -> None:
     (dead,) = [test for test in report.tests if test.id.endswith("test_dead")]
     assert dead.seconds > 0
     assert "the process died at once" in dead.message
+    assert "what it said last, if anything, is in the output of the run" in dead.message
+    assert "above" not in dead.message  # on a page it is not
     planned = {section.name: section.planned for section in report.runs[0].sections}
     assert (planned["correctness"], planned["other"]) == (6, 1)
 
@@ -425,6 +427,16 @@ def test_nothing_of_others_is_written_over(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines == [f"ERROR: --report: {words}", ""]
     assert not (project.path / "out" / "results.json").exists()
+
+
+@pytest.mark.parametrize("name", ["index.html", "trend.html", "results.json", "results.partial.jsonl"])
+def test_what_is_no_regular_file_is_not_waited_for(project: pytest.Pytester, name: str) -> None:
+    (project.path / "out").mkdir()
+    os.mkfifo(project.path / "out" / name)
+    result = run(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = f"out/{name} is no regular file; remove it, or name another folder"
+    assert result.errlines == [f"ERROR: --report: {told}", ""]
 
 
 @pytest.mark.parametrize(

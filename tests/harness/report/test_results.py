@@ -4,6 +4,7 @@ runs become one report.
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,22 @@ class TestCommand:
         code, said = self.run(capsys, path)
         assert code == 2 and "was not written: No space left on device" in said
         assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+    @pytest.mark.parametrize("name", ["index.html", "trend.html", "results.json", "results.partial.jsonl"])
+    @pytest.mark.parametrize("to", ["a", "c"])
+    def test_what_is_no_regular_file_is_not_waited_for(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, to: str
+    ) -> None:
+        """Neither of those that are read nor of those that are written over."""
+        written(whole_report(), tmp_path / "a")
+        (tmp_path / "c").mkdir()
+        (tmp_path / to / name).unlink(missing_ok=True)
+        os.mkfifo(tmp_path / to / name)
+        out = tmp_path / ("c" if to == "c" or name.startswith("results") else "a")
+        code, said = self.run(capsys, tmp_path / "a", "--out", out)
+        assert code == 2
+        assert said.endswith(f"/{name} is no regular file; remove it, or name another folder\n")
+        assert said.startswith("tilecheck: ") and said.count("\n") == 1
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -8,6 +8,7 @@ import pytest
 from tilecheck.arches import ARCHES
 from tilecheck.codegen import cache_trouble
 from tilecheck.codegen.changes import SEVERITIES
+from tilecheck.counting import many
 from tilecheck.plugin.code.checking import CodeRecord
 from tilecheck.plugin.code.rows import code_rows
 from tilecheck.plugin.code.update import code_results
@@ -94,7 +95,7 @@ def _left_out(
 ) -> Iterator[str]:
     skipped = {record.row: record.words for record in records if record.finding == "no compiler"}
     if skipped:
-        yield f"{len(skipped)} rows not compiled: {next(iter(skipped.values()))}"
+        yield f"{many(len(skipped), 'row')} not compiled: {next(iter(skipped.values()))}"
         return
     seen, there = len({record.row for record in looked_at}), sum(1 for _ in code_rows(config))
     if 0 < seen < there:
@@ -121,7 +122,7 @@ def under_another_toolchain(records: Iterable[CodeRecord], most: int | None = No
             groups.setdefault(record.toolchain, []).append(record)
     for toolchain, members in groups.items():
         changed = sorted((r for r in members if r.finding == "changed"), key=_place)
-        count = f"{len(changed)} of {len(members)} rows changed{':' if changed else ''}"
+        count = f"{len(changed)} of {many(len(members), 'row')} changed{':' if changed else ''}"
         yield f"toolchain differs: {toolchain}; {count}"
         shown = changed[:most]
         yield from (f"  {record.row}: {record.words}" for record in shown)

@@ -226,7 +226,10 @@ def _storage(config: pytest.Config, gpu: str) -> tuple[Path, bool]:
         return folder, True
     if given.startswith("elasticsearch"):
         raise pytest.UsageError(f"--benchmark-storage={given}: latency is compared with files")
-    return Path(given.removeprefix("file://")).resolve(), False
+    folder = given.removeprefix("file://")
+    if not folder:  # as of a variable that is not set; it must not mean the current folder
+        raise pytest.UsageError("--benchmark-storage names no folder")
+    return Path(folder).resolve(), False
 
 
 def _bar(config: pytest.Config, folder: Path, given: Any, gpu: str, mode: Mode) -> Run | None:
