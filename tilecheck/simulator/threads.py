@@ -29,6 +29,7 @@ WARP = 32
 
 _NOTHING_TO_DO = (
     *("tirx.tvm_storage_sync", "tl.sync_warp", "tl.fence_proxy_async", "tirx.assume", "tirx.tvm_tuple"),
+    "tl.named_barrier_arrive",
     *("tl.wait_wgmma", "tl.warpgroup_arrive", "tl.warpgroup_commit_batch", "tl.warpgroup_wait"),
     *("tl.warpgroup_fence_operand", "tirx.ptx_commit_group", "tirx.ptx_wait_group", "tl.pdl_trigger"),
     *(

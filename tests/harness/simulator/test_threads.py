@@ -86,6 +86,24 @@ def test_threads_exchange_through_shared_memory():
     assert torch.equal(b, a.flip(1) + a.roll(-1, 1))
 
 
+def test_a_warpgroup_waits_for_another_at_a_named_barrier():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            row = T.alloc_shared((128,), "float32")
+            if T.get_warp_group_idx() == 0:
+                row[tx] = A[tx]
+                T.named_barrier_arrive(8, 256)
+            else:
+                T.sync_threads(8, 256)
+                B[tx - 128] = row[255 - tx]
+
+    a, b = torch.randn(128), _poisoned(128)
+    simulate(main, [a, b])
+    assert torch.equal(b, a.flip(0))
+
+
 def test_a_tree_in_shared_memory_sums_a_block():
     @T.prim_func
     def main(A: T.Tensor((2, 128), "float32"), B: T.Tensor((2,), "float32")):
