@@ -178,33 +178,45 @@ def test_scripts_that_workflows_call_are_there() -> None:
     [
         (
             ["--gpu", "NVIDIA H200"],
-            ["make --no-print-directory install", ".venv -m tilecheck nightly --gpu NVIDIA H200"],
+            [
+                "make --no-print-directory -C ROOT install",
+                ".venv in HERE, path ROOT -m tilecheck nightly --root ROOT --gpu NVIDIA H200",
+            ],
         ),
-        (["--installed", "--only", "codegen"], ["python3 -m tilecheck nightly --only codegen"]),
+        (
+            ["--installed", "--out", "night"],
+            ["python3 in HERE, path ROOT -m tilecheck nightly --root ROOT --out night"],
+        ),
     ],
 )
+@pytest.mark.parametrize("called", ["ROOT/.ci/nightly", "../root/.ci/nightly", "./link"])
 @pytest.mark.parametrize("code", [0, 13])
-def test_nightly_script_installs_and_hands_on_options_and_exit_code(
-    tmp_path: Path, given: list[str], ran: list[str], code: int
+def test_nightly_script_installs_and_hands_on_options_and_exit_code_wherever_it_is_called(
+    tmp_path: Path, given: list[str], ran: list[str], called: str, code: int
 ) -> None:
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "nightly", tmp_path / ".ci")
+    root, here = tmp_path / "root", tmp_path / "here"
+    (root / ".ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "nightly", root / ".ci")
+    here.mkdir()
+    (here / "link").symlink_to(root / ".ci" / "nightly")
     for name, says, ends in (
         ("bin/make", "make", 0),
-        ("bin/python3", "python3", code),
-        (".venv/bin/python", ".venv", code),
+        ("bin/python3", "python3 in $PWD, path $PYTHONPATH", code),
+        (".venv/bin/python", ".venv in $PWD, path $PYTHONPATH", code),
     ):
-        program = tmp_path / name
+        program = root / name
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text(f'#!/bin/sh\necho "{says} $*"; cat; exit {ends}\n')
         program.chmod(0o755)
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [str(tmp_path / ".ci" / "nightly"), *given],
-        cwd="/",
-        env={**os.environ, "PATH": path},
+        [called.replace("ROOT", str(root)), *given],
+        cwd=here,
+        env={**variables, "PATH": path},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout.splitlines()) == (code, ran)
+    said = done.stdout.replace(str(root), "ROOT").replace(str(here), "HERE")
+    assert (done.returncode, said.splitlines()) == (code, ran)

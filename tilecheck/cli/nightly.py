@@ -87,18 +87,22 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(arguments)
     choice = _choice(arguments, project.root)
 
+    history = _history(arguments.history, project.root)
+
     from tilecheck.nightly.job import SUMMARY, run_night
+    from tilecheck.nightly.keyword import require_keyword
     from tilecheck.nightly.known import Suite, known
 
     try:
+        require_keyword(arguments.keyword)
         suite = Suite(project.root, known(project))  # a mistake there is one line, before anything runs
     except ValueError as error:
         raise BadInput(str(error)) from error
     _claim(choice.out)
 
-    history = (arguments.history or project.root / "nights" / "history").resolve()
     code = run_night(choice, suite, history, _say)
-    show(f"{choice.out / SUMMARY}")
+    if (choice.out / SUMMARY).exists():
+        show(f"{choice.out / SUMMARY}")
     return code
 
 
@@ -145,6 +149,8 @@ def _choice(arguments: argparse.Namespace, root: Path) -> Choice:
 
 def _stages(given: list[str]) -> tuple[str, ...]:
     words = [word for text in given for word in text.split(",") if word]
+    if given and not words:  # as of a variable that is not set; it must not mean all of them
+        raise BadInput("--only names no stage")
     for word in words:
         _known(word)
     return tuple(name for name in LIMITS if not words or name in words)
@@ -172,6 +178,15 @@ def _folder(given: Path | None, root: Path) -> Path:
         raise BadInput(f"--out {given or folder} is there and not empty; each night has a folder of its own")
     if "$" in str(folder):
         raise BadInput(f"--out {folder}: pytest takes what follows a $ for a variable; name another folder")
+    return folder
+
+
+def _history(given: Path | None, root: Path) -> Path:
+    """The folder of all nights: one that can be none is a mistake, told before the night and not after it."""
+    folder = (given or root / "nights" / "history").resolve()
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise BadInput(f"--history {given or folder}: {there} is no folder")
     return folder
 
 

@@ -4,8 +4,8 @@ import dataclasses
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from tilecheck.nightly.results import (
 from tilecheck.nightly.stages import Ended, Stage, State, run_stage
 from tilecheck.nightly.trendfile import read_history, write_trend
 from tilecheck.nightly.triage import drift_lines, triage
-from tilecheck.nightly.verdict import INTERRUPTED, TENS, exit_code
+from tilecheck.nightly.verdict import INTERRUPTED, NOTHING, TENS, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, of_newest, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
@@ -108,6 +108,9 @@ def run_night(choice: Choice, suite: Suite, history: Path, say: Say) -> int:
         told = _conclude(choice, suite, history, night, ended, notes)
     for line in ("", *lines(told)):
         say(line)
+    if code == 0 and not (choice.out / SUMMARY).exists():
+        say(f"but nothing of it could be written (exit code {NOTHING})")
+        return NOTHING
     return code
 
 
@@ -365,16 +368,30 @@ def _conclude(
         nights=len(past.nights),
         notes=notes,
     )
-    _write(choice, told)
+    with _noted(notes):
+        _write(choice, told)
     try:
         history.append(night)
     except OSError as error:
         notes.append(f"the history was not written: {error}")
-    replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
+    with _noted(notes):
+        replace(choice.out / TRENDS, json.dumps(trends(nights)) + "\n")
     if "report" in choice.stages:
         notes += _draw(folder, choice.folder("report"), suite.root.name)
-    _write(choice, told)  # with the notes on what came last
+    with _noted(notes):
+        _write(choice, told)  # with the notes on what came last
     return told
+
+
+@contextmanager
+def _noted(notes: list[str]) -> Iterator[None]:
+    """What of the night's folder cannot be written, as on a full disk, must cost nothing else."""
+    try:
+        yield
+    except OSError as error:
+        note = f"the night's folder was not written: {error.strerror or error}"
+        if note not in notes:
+            notes.append(note)
 
 
 def _upgraded(found: upgrade.Upgrade) -> Upgraded | None:

@@ -52,7 +52,7 @@ def newest(wanted: str, index: str, pinned: str, pip: Pip | None = None) -> Newe
     if wanted == "off":
         return Newest("", "", "not asked for: there is nothing to compare")
     if wanted != "auto":
-        return Newest(wanted, index, f"TileLang {wanted}, as asked for")
+        return _unless(wanted, index, pinned, f"TileLang {wanted}, as asked for")
     pip = pip or run_pip
     fell_back = ""
     if index:

@@ -113,12 +113,13 @@ class Night:
     upgrade: Upgraded | None = None
     arguments: tuple[str, ...] = ()
 
-    def answered(self, stage: str, row: str = "") -> bool:
+    def answered(self, stage: str, row: str = "", arguments: tuple[str, ...] = ()) -> bool:
         """Whether a stage got through, so that what it did not report is right.
 
         row: as `times` names it; with arguments for pytest, only a row that was timed is known to have run.
+        arguments: with which the row did run, and so would have with the same.
         """
-        ran = not self.arguments or (stage == "latency" and row in self.times)
+        ran = self.arguments in ((), arguments) or (stage == "latency" and row in self.times)
         return ran and self.stages.get(stage) in ANSWERED
 
     def as_json(self) -> dict[str, Any]:

@@ -44,7 +44,10 @@ class Rows:
 
 
 def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Junit | None:
-    """None: pytest did not get as far as writing the file. What is cut off is none, too."""
+    """None: pytest did not get as far as writing the file. What is cut off is none, too.
+
+    That pytest failed inside is none of its tests', and told by how the stage ended.
+    """
     try:
         tree = ElementTree.parse(path)
     except (OSError, ElementTree.ParseError):
@@ -52,6 +55,8 @@ def read_junit(path: Path, stage: str, root: Path, rows: Rows, seed: int) -> Jun
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     failures = []
     for case in tree.iter("testcase"):
+        if (case.get("classname"), case.get("name")) == ("pytest", "internal"):
+            continue
         bad = [child for child in case if child.tag in ("failure", "error")]
         if not bad:
             counts["skipped" if case.find("skipped") is not None else "passed"] += 1

@@ -44,8 +44,10 @@ _OF_PYTEST = {
 _OF_COMMANDS = {2: "wrong usage or unusable input"}
 """The same of our commands."""
 
+# What the plugin says in each run, right or wrong, is no reason.
 _SAYS_WHY = re.compile(
-    r"^(ERROR: |error: |tilecheck( \w+)?: |guard: |E  |\w*pytest: error: |__main__\.py: error: |\w*Error\b)"
+    r"^(ERROR: |error: |tilecheck( (?!versions|warning|report|latency)\w+)?: |guard: |E  |\w*pytest: error: "
+    r"|__main__\.py: error: |(INTERNALERROR> )?[\w.]*Error\b)"
 )
 
 _PROGRESS = re.compile(r"^[^:]+: \d+ of \d+ \w+, after ")  # as `tilecheck.progress` writes it
@@ -105,8 +107,18 @@ def run_stage(
 ) -> Ended:
     """Runs the steps of a stage in the folder `root`, with `variables` as their environment.
 
-    logs: a folder; the stage's output goes into `NAME.log` there.
+    logs: a folder; the stage's output goes into `NAME.log` there. Where that cannot be written, as on a full
+    disk, the stage is broken, and the next one has its turn.
     """
+    begun = time.monotonic()
+    try:
+        return _run_steps(stage, logs, root, variables, grace)
+    except OSError as error:
+        words = f"it could not be run: {error.strerror or error}"
+        return Ended(stage.name, "broken", time.monotonic() - begun, words, gates=stage.gates)
+
+
+def _run_steps(stage: Stage, logs: Path, root: Path, variables: Mapping[str, str], grace: float) -> Ended:
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{stage.name}.log"
     begun = time.monotonic()

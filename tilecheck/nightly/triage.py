@@ -1,8 +1,8 @@
 """Each failure once: which kernel, which case, since when, what changed since it was right, how to repeat it.
 
 "Since it was right" is the last night on which the stage got through and did not report the row: nights on
-which that stage hung or was refused say nothing of it, nor do those whose arguments for pytest may have left
-it out.
+which that stage hung or was refused say nothing of it, nor do those whose arguments for pytest, if they are
+not tonight's, may have left it out.
 """
 
 import shlex
@@ -165,7 +165,7 @@ def _streak(
             on_end = on_end and kind in kinds
             if on_end:
                 streak.insert(0, night)
-        elif all(night.answered(stage, row_of(group[0])) for stage in stages):
+        elif all(night.answered(stage, row_of(group[0]), tonight.arguments) for stage in stages):
             return streak, night
     return streak, None
 

@@ -19,7 +19,9 @@ WORST_FIRST = (
 INTERRUPTED = 130
 
 NOTHING = 2
-"""Nothing was run, and so nothing was wrong, which is no green night."""
+"""Nothing was run, and so nothing was wrong, which is no green night; nor is one of which nothing is
+written.
+"""
 
 LEGEND = f"""\
 exit codes:
@@ -27,7 +29,8 @@ exit codes:
   1x   stage x says no: a kernel is wrong, slower, or not what it was
   2x   stage x did not get through: wrong usage, a file that cannot be read, a crash
   3x   stage x took longer than it may
-  2    wrong usage or unusable input, and one line on standard error says which; or nothing was run
+  2    wrong usage or unusable input, and one line on standard error says which; or nothing was run, or
+       what passed could not be written into the night's folder
   130  interrupted; the stages before that are in the night's folder
 where x is {", ".join(f"{number} {name}" for name, number in NUMBERS.items())}
 and of several the worst is named, in this order: {", ".join(WORST_FIRST[:5])},

@@ -1,6 +1,7 @@
 """Whole nights, played by a Python that is made: it does what a scenario says in place of each stage."""
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -314,6 +315,37 @@ def test_history_that_cannot_be_written_is_told(stage: Stage) -> None:
     assert code == 0
     assert any("the history was not written" in note for note in night["notes"])
     assert states(night)["report"] == "passed"
+
+
+def test_folder_that_goes_away_ends_no_night(stage: Stage) -> None:
+    # As a disk does that is full, or no longer there, from the third stage on.
+    out = stage.folder / "night-1"
+    with pytest.raises(NotADirectoryError):  # by the test itself, which wants to read night.json
+        stage.night(latency={"shell": f"rm -r {out}; touch {out}"})
+    assert [line.partition(" after")[0] for line in stage.said if " after" in line][:2] == [
+        "guard: passed",
+        "doctor: passed",
+    ]
+    assert sum("broken after" in line for line in stage.said) == 7  # each of the others had its turn
+    assert stage.said[-1].startswith("RED: correctness broken: it could not be run: ")
+    assert sum("the night's folder was not written: " in line for line in stage.said) == 1
+    (kept,) = History(stage.folder / "history", H200).read().nights
+    assert kept.exit_code == 23
+
+
+def test_night_of_which_nothing_is_written_is_on_record_and_not_green(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(job, "replace", full)
+    with pytest.raises(FileNotFoundError):
+        stage.night()
+    assert stage.said[-2:] == ["GREEN", "but nothing of it could be written (exit code 2)"]
+    assert stage.said.count("  the night's folder was not written: No space left on device") == 1
+    (kept,) = History(stage.folder / "history", H200).read().nights
+    assert kept.exit_code == 0
 
 
 def test_history_that_somebody_holds_is_waited_for_and_told(
@@ -878,6 +910,11 @@ def test_night_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
         ),
         (["--simulate", "--out", "/tmp/a$b"], "--out /tmp/a$b: pytest takes what follows a $ for a variable"),
         (["--simulate", "--out", "."], "is there and not empty"),
+        (["--simulate", "--only", ""], "--only names no stage"),
+        (["--simulate", "--only", ","], "--only names no stage"),
+        (["--simulate", "-k", "softmax and ("], "-k 'softmax and (': pytest does not take it: exit code 4: "),
+        (["--simulate", "--history", "README.md"], "--history README.md: "),
+        (["--simulate", "--history", "README.md/nights"], "README.md is no folder"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

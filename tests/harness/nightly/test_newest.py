@@ -75,6 +75,15 @@ def test_version_that_is_asked_for_needs_no_pip() -> None:
     assert pip.asked == []
 
 
+@pytest.mark.parametrize("wanted", ["0.1.15", "0.1.15.0", "v0.1.15"])
+def test_pinned_one_is_compared_with_nothing_however_it_is_asked_for(wanted: str) -> None:
+    found = newest(wanted, "", "0.1.15", FakePip())
+    assert (found.version, found.words) == (
+        "",
+        f"TileLang {wanted}, as asked for, is the pinned one: there is nothing to compare",
+    )
+
+
 @pytest.mark.parametrize("wanted", ["", "newest", "0.1.x", "--pre"])
 def test_what_is_no_version_is_refused(wanted: str) -> None:
     with pytest.raises(NoVersion, match="is no version of TileLang; give auto, off, or one"):

@@ -95,6 +95,12 @@ def test_module_that_cannot_be_imported(pytester: pytest.Pytester) -> None:
     assert failure.test == "checks/test_broken.py"
 
 
+def test_that_pytest_failed_inside_is_no_failure_of_a_test(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_collection_modifyitems(): raise RuntimeError('no')")
+    found = run(pytester)
+    assert found.failures == () and found.counts["failed"] == 0
+
+
 @pytest.mark.parametrize("text", ["", "<testsuites><testsuite", None])
 def test_file_that_is_not_whole_is_none(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "junit.xml"

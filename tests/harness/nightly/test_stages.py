@@ -156,6 +156,12 @@ def progress(told: str = "") -> str:
             "__main__.py: error: unrecognized arguments: --tilecheck-report=x",
         ),
         ("ERROR: baselines/0002.json: line 1: no JSON\n\n", "ERROR: baselines/0002.json: line 1: no JSON"),
+        (
+            "INTERNALERROR> def f():\nINTERNALERROR> a.b.OddError: no\nINTERNALERROR> assert 0\n"
+            "tilecheck warning: x\ntilecheck versions: TileLang 0.1.15\ntilecheck report: y\n",
+            "INTERNALERROR> a.b.OddError: no",
+        ),
+        ("tilecheck doctor: no\ntilecheck latency: NVIDIA H200\n", "tilecheck doctor: no"),
         ("one\ntwo\n", "two"),
         (f"two\n{progress('a-row-sm_90a')}", "two"),
         (progress(), ""),

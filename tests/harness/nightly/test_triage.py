@@ -104,6 +104,8 @@ def test_nights_that_may_have_left_the_row_out_are_passed_over() -> None:
     assert one.changed[0].startswith("right on 2026-11-01")
     (one,) = found(night(4, wrong()), narrow)
     assert one.changed == ("no night is on record on which it is known to have been right",)
+    (one,) = found(night(4, wrong(), arguments=("-k", "softmax")), narrow)
+    assert one.changed[0].startswith("right on 2026-11-03"), "with the same arguments it did run"
 
 
 def test_row_that_was_timed_has_run_whatever_the_arguments() -> None:
