@@ -84,11 +84,21 @@ def mend_of_another(fault: str, package: str) -> str | None:
     alike = [name for name in wanted if canonicalize_name(module) in canonicalize_name(name)]
     if lacking := [name for name in alike if not _installed(name)]:
         return f"{module}, which {package} imports, is missing: pip install {lacking[0]}"
-    if owner := importlib.metadata.packages_distributions().get(module):
-        return f"{module}, which {package} imports, is broken: pip install --force-reinstall {owner[0]}"
+    if owner := _owner(module):
+        return f"{module}, which {package} imports, is broken: pip install --force-reinstall {owner}"
     if any(module in each.parts for each in own):  # in a folder that it adds to the path
         return None
     return f"{module}, which {package} imports, is missing: pip install {module}"
+
+
+def _owner(module: str) -> str | None:
+    """The distribution that a module came with, by its files: `packages_distributions` of Python 3.10 knows
+    only those that list their modules.
+    """
+    for distribution in importlib.metadata.distributions():
+        if any(file.parts[0] in (module, f"{module}.py") for file in distribution.files or ()):
+            return str(distribution.metadata["Name"])
+    return None
 
 
 def _metadata(read: Callable[[str], list[Any] | None], package: str) -> list[Any]:
