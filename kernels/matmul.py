@@ -579,15 +579,12 @@ class TileWalk:
         return (above + within % height) * self._block_m, within // height * self._block_n
 
 
-def warp_roles(
-    threads, stages, operands, results=(), step=("multiply",), tile=("steps", "halves"), early=True
-):
+def warp_roles(threads, stages, operands, results=(), step=("multiply",), tile=("steps", "halves")):
     """Which warps of a block that stays do what, by the names that a program gives its statements.
 
     One loads the tiles `operands`, up to `stages` steps ahead; `threads` multiply; one stores `results`. Who
     writes a tile waits until it is free, who reads it until it is full: the barriers for that are TileLang's.
     step, tile: what those that multiply do in a step over K, and for a tile of C, in this order.
-    early: all of them start before the launch before this one ends.
     """
     import tilelang.language as T
 
@@ -618,7 +615,7 @@ def warp_roles(
         work["store"] = ["halves"]
     scopes += [
         T.WSScope("tiles", work),
-        T.WSScope(T.WSScope.ROOT, {role: ["launch", "tiles"] if early else ["tiles"] for role in work}),
+        T.WSScope(T.WSScope.ROOT, {role: ["launch", "tiles"] for role in work}),
     ]
     return T.WSSchedule(warps + 4, roles, pipelines, scopes)  # roles share registers by four warps
 

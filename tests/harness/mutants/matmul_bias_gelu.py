@@ -9,13 +9,15 @@ _cdf_mutant = partial(_mutant, within="normal_cdf")
 _split_mutant = partial(_mutant, within="split", first=("grid-tails-tanh-bf16/stages=5,swizzle=0,splits=2",))
 _staying_mutant = partial(_mutant, within="persistent")
 
+WHOLE = ("grid-whole-fp16/block_n=128,blocks=3",)
 STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two turns
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
 GEMM = "T.gemm(A_shared, B_shared, C_local, policy=policy)"
 ADD = "C_local[i, j] += bias_local[j]"
 GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)"
-ARGUMENT = "u = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)"
+SLOPE = "slope = math.sqrt(2 / math.pi)"
+ARGUMENT = "u = x * (slope + slope * 0.044715 * (x * x))"
 TANH = 'return 0.5 + 0.5 * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
 ERF = "return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)"
 STORES = f"""\
@@ -193,14 +195,32 @@ MUTANTS = (
     _cdf_mutant(
         id="tanh-of-the-square",
         why="x^2 for x^3",
-        changes={ARGUMENT: ARGUMENT.replace("x * x * x", "x * x")},
+        changes={ARGUMENT: ARGUMENT.replace("(x * x)", "x")},
         first=("one-tile-tanh-fp16",),
     ),
     _cdf_mutant(
         id="root-of-two-over-pi-cut",
         why="0.7979 for 0.79788456",
-        changes={ARGUMENT: ARGUMENT.replace("math.sqrt(2 / math.pi)", "0.7979")},
+        changes={SLOPE: "slope = 0.7979"},
         first=("bias-only-tanh-fp32",),
+    ),
+    _cdf_mutant(
+        id="tail-of-the-other-side",
+        why="the exponential, which is P of negative x, for positive x",
+        changes={"x < 0": "x > 0"},
+        first=WHOLE,
+    ),
+    _cdf_mutant(
+        id="tail-without-its-last-power",
+        why="the exponent is a polynomial of a degree less",
+        changes={"reversed(TAIL)": "reversed(TAIL[:-1])"},
+        first=WHOLE,
+    ),
+    _cdf_mutant(
+        id="tail-of-x",
+        why="the exponent of x, not of its size",
+        changes={"exponent * T.abs(x) + coefficient": "exponent * x + coefficient"},
+        first=WHOLE,
     ),
     _mutant(
         id="relu",
