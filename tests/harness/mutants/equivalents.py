@@ -126,9 +126,7 @@ for i, j in T.Parallel(block_m, block_n):
         changes={
             matmul_bias_gelu.LOAD_BIAS: "T.evaluate(0)",
             matmul_bias_gelu.ADD: 'x = C_local[i, j] + T.cast(bias[bx * block_n + j], "float32")',
-            matmul_bias_gelu.GELU: (
-                "C[by * block_m + i, bx * block_n + j] = x * normal_cdf(x, approximate, fast)"
-            ),
+            matmul_bias_gelu.GELU: "C[by * block_m + i, bx * block_n + j] = gelu_of(x, approximate, fast)",
             matmul_bias_gelu.STORES: "",
         },
     ),

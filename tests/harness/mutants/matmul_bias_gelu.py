@@ -5,7 +5,7 @@ from functools import partial
 from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul_bias_gelu")
-_cdf_mutant = partial(_mutant, within="normal_cdf")
+_gelu_mutant = partial(_mutant, within="gelu_of")
 _split_mutant = partial(_mutant, within="split", first=("grid-tails-tanh-bf16/stages=5,swizzle=0,splits=2",))
 _staying_mutant = partial(_mutant, within="persistent")
 
@@ -15,11 +15,12 @@ STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two tur
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
 GEMM = "T.gemm(A_shared, B_shared, C_local, policy=policy)"
 ADD = "C_local[i, j] += bias_local[j]"
-GELU = "C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)"
+GELU = "C_local[i, j] = gelu_of(C_local[i, j], approximate, fast)"
 SLOPE = "slope = math.sqrt(2 / math.pi)"
 ARGUMENT = "u = x * (slope + slope * 0.044715 * (x * x))"
-TANH = 'return 0.5 + 0.5 * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
-ERF = "return 0.5 + 0.5 * T.erf(math.sqrt(0.5) * x)"
+TANH = 'return half + half * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
+ERF = "return half + half * T.erf(math.sqrt(0.5) * x)"
+TAIL = "return half + T.abs(x) * (0.5 - T.exp2(exponent))"
 STORES = f"""\
 if s.staged:
     C_shared = T.alloc_shared((block_m, block_n), dtype)
@@ -156,70 +157,82 @@ MUTANTS = (
         changes={"T.Parallel(block_m, block_n)": "T.Parallel(block_m - 1, block_n)"},
         first=("one-tile-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="forms-swapped",
         why="the tanh form where the exact one is asked for, and the other way round",
         changes={'if approximate == "tanh"': 'if approximate != "tanh"'},
         first=("dip-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="form-ignored",
         why="always the exact form",
         changes={'if approximate == "tanh"': "if False"},
         first=("dip-tanh-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="half-of-cdf-missing",
         why="P runs from -1/2 to 1/2",
-        changes={ERF: ERF.replace("0.5 + ", ""), TANH: TANH.replace("0.5 + ", "")},
+        changes={ERF: ERF.replace("half + ", ""), TANH: TANH.replace("half + ", "")},
         first=("one-tile-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="cdf-twice-as-high",
         why="1 + erf is not halved",
-        changes={ERF: ERF.replace("0.5 + 0.5", "1 + 1"), TANH: TANH.replace("0.5 + 0.5", "1 + 1")},
+        changes={"half = 0.5 * x": "half = x"},
         first=("one-tile-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="erf-of-x",
         why="x is not divided by the root of 2",
-        changes={ERF: "return 0.5 + 0.5 * T.erf(x)"},
+        changes={ERF: "return half + half * T.erf(x)"},
         first=("one-tile-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="tanh-coefficient-cut",
         why="0.0447 for 0.044715",
         changes={ARGUMENT: ARGUMENT.replace("0.044715", "0.0447")},
         first=("bias-only-tanh-fp32",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="tanh-of-the-square",
         why="x^2 for x^3",
         changes={ARGUMENT: ARGUMENT.replace("(x * x)", "x")},
         first=("one-tile-tanh-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="root-of-two-over-pi-cut",
         why="0.7979 for 0.79788456",
         changes={SLOPE: "slope = 0.7979"},
         first=("bias-only-tanh-fp32",),
     ),
-    _cdf_mutant(
-        id="tail-of-the-other-side",
-        why="the exponential, which is P of negative x, for positive x",
-        changes={"x < 0": "x > 0"},
+    _gelu_mutant(
+        id="tail-not-subtracted",
+        why="the exponential, P of negative x, is added to a half",
+        changes={TAIL: TAIL.replace("0.5 -", "0.5 +")},
         first=WHOLE,
     ),
-    _cdf_mutant(
+    _gelu_mutant(
+        id="tail-by-x",
+        why="x for its size beside the tail",
+        changes={TAIL: TAIL.replace("T.abs(x)", "x")},
+        first=WHOLE,
+    ),
+    _gelu_mutant(
         id="tail-without-its-last-power",
         why="the exponent is a polynomial of a degree less",
         changes={"reversed(TAIL)": "reversed(TAIL[:-1])"},
         first=WHOLE,
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="tail-of-x",
         why="the exponent of x, not of its size",
-        changes={"exponent * T.abs(x) + coefficient": "exponent * x + coefficient"},
+        changes={"higher * T.abs(x) + coefficient": "higher * x + coefficient"},
+        first=WHOLE,
+    ),
+    _gelu_mutant(
+        id="tail-to-the-base-e",
+        why="exp of an exponent that is meant for 2",
+        changes={TAIL: TAIL.replace("T.exp2", "T.exp")},
         first=WHOLE,
     ),
     _mutant(
@@ -228,12 +241,12 @@ MUTANTS = (
         changes={GELU: "C_local[i, j] = T.max(C_local[i, j], 0.0)"},
         first=("one-tile-fp16",),
     ),
-    _cdf_mutant(
+    _gelu_mutant(
         id="sigmoid-form",
         why="x * sigmoid(1.702 x), a cruder approximation",
         changes={
-            TANH: "return 1 / (1 + T.exp(-1.702 * x))",
-            ERF: "return 1 / (1 + T.exp(-1.702 * x))",
+            TANH: "return x / (1 + T.exp(-1.702 * x))",
+            ERF: "return x / (1 + T.exp(-1.702 * x))",
         },
         first=("one-tile-fp16",),
     ),
@@ -243,19 +256,11 @@ MUTANTS = (
         changes={GELU: f'C_local[i, j] = T.cast(T.cast(C_local[i, j], dtype), "float32")\n{GELU}'},
         first=("one-tile-fp16",),
     ),
-    _mutant(
-        id="cdf-before-bias",
-        why="P is that of the sum without the bias",
-        changes={GELU: "C_local[i, j] *= normal_cdf(C_local[i, j] - bias_local[j], approximate, fast)"},
-        first=("one-tile-fp16",),
-    ),
-    _mutant(
-        id="cdf-in-fp16",
-        why="P is rounded to fp16",
+    _gelu_mutant(
+        id="erf-in-fp16",
+        why="erf is rounded to fp16",
         changes={
-            GELU: """\
-p = T.cast(normal_cdf(C_local[i, j], approximate, fast), "float16")
-C_local[i, j] *= T.cast(p, "float32")"""
+            ERF: 'return half + half * T.cast(T.cast(T.erf(math.sqrt(0.5) * x), "float16"), "float32")',
         },
         first=("one-tile-fp16",),
     ),
@@ -366,7 +371,7 @@ C_local[i, j] += bias_local[j]"""
         changes={
             "add_up(C_local, share, total)": """\
 for i, j in T.Parallel(block_m, block_n):
-    C_local[i, j] *= normal_cdf(C_local[i, j], approximate, fast)
+    C_local[i, j] = gelu_of(C_local[i, j], approximate, fast)
 add_up(C_local, share, total)"""
         },
     ),
