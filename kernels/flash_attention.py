@@ -310,6 +310,7 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
     # two bytes each, in L2. If all tiles are alike, one: blocks that run side by side then share its keys.
     near = KEYS_IN_L2 // (4 * k_len * head_dim) * (heads // kv_heads) if causal else 1
     walk = QueryWalk(batch * heads, math.ceil(q_len / block_m), near, schedule.blocks)
+    start = first_query(q_len, block_m, causal)
 
     def visible(query):
         return query + 1 + k_len - q_len if causal else k_len
@@ -337,7 +338,7 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
 
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
                 row, tile = walk.tile(block, turn)
-                b, head, q0 = row // heads, row % heads, tile * block_m
+                b, head, q0 = row // heads, row % heads, start + tile * block_m
                 group = head // (heads // kv_heads)
                 with T.ws_op("load Q"):
                     T.copy(Q[b, head, q0 : q0 + block_m, :], q_shared)
@@ -404,10 +405,24 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
                         total[i] = T.if_then_else(total[i] == 0.0, 0.0, 1.0 / total[i])
                     for i, j in T.Parallel(block_m, head_dim):
                         out[i, j] *= total[i]
-                    T.copy(out, q_shared)
-                    T.copy(q_shared, Out[b, head, q0 : q0 + block_m, :])
+                    if q0 < 0:  # bulk copies load zeros for rows before 0, but cannot store from there on
+                        for i, j in T.Parallel(block_m, head_dim):
+                            if q0 + i >= 0:
+                                Out[b, head, q0 + i, j] = out[i, j]
+                    else:
+                        T.copy(out, q_shared)
+                        T.copy(q_shared, Out[b, head, q0 : q0 + block_m, :])
 
     return flash_attention
+
+
+def first_query(q_len, block_m, causal):
+    """Where the first tile of `overlapped` begins, at most 0. Behind a causal mask it is the one that may not
+    be whole, as it sees the fewest keys; unless there is no other, whose rows before 0 TileLang would count
+    from the end. 8 x 16 x 2048 x 64 takes 96 steps a head so, for 101.
+    """
+    tiles = math.ceil(q_len / block_m)
+    return q_len - tiles * block_m if causal and tiles > 1 else 0
 
 
 def warp_roles(schedule, q_shared, k_shared, v_shared):
@@ -540,7 +555,9 @@ def cost(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype):
     return Cost(4 * batch * heads * head_dim * pairs, elements * element(dtype).bytes)
 
 
-def landmarks(arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -> Iterator[Landmark]:
+def landmarks(
+    q_len: int, causal: bool, arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]
+) -> Iterator[Landmark]:
     """Two products on tensor cores, exp2 in hardware, and tiles that move while others are worked on."""
     yield tensor_cores(arch, schedule.block_m)
     yield present("exponentials", "MUFU.EX2", "exp2 takes many instructions instead of one")
@@ -551,7 +568,8 @@ def landmarks(arch: Arch, schedule: Schedule, pass_configs: Mapping[str, Any]) -
         yield present("mbarriers", "SYNCS", "nobody waits for the tiles of K and V")
         if not pass_configs.get("tl.disable_tma_lower"):
             yield present("bulk-stores", "UTMASTG|UBLKCP", "threads write the tile of Out")
-            yield from global_accesses(loads=0, stores=0)
+            by_threads = schedule.overlap and first_query(q_len, schedule.block_m, causal) < 0
+            yield from global_accesses(loads=0, stores=4 if by_threads else 0)
     else:
         yield present("async-copies", "LDGSTS", "tiles of K and V go through registers")
         yield present("copy-groups", "LDGDEPBAR", "nobody waits for the tiles of K and V")
