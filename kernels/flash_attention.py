@@ -67,7 +67,9 @@ def default_schedule(q_len: int, k_len: int, head_dim: int, causal: bool, arch: 
         if q_len <= 64:
             return Schedule(64, 128 if head_dim <= 128 else 64, 2, 128)
         if head_dim <= 64:
-            return Schedule(192, 128, 2, 384, overlap=True, blocks=0 if causal else MULTIPROCESSORS)
+            if causal:  # from 8k keys on, a third stage is 1 % faster; before, as much slower
+                return Schedule(192, 128, 2 if k_len <= 4096 else 3, 384, overlap=True)
+            return Schedule(192, 128, 2, 384, overlap=True, blocks=MULTIPROCESSORS)
         if head_dim > 128:
             return Schedule(128, 64, 2, 256)
         if causal:
