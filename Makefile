@@ -5,10 +5,9 @@
 PYTHON ?= python3
 # For pytest: ARGS='-k softmax'
 ARGS ?=
-# A release of TileLang, or `nightly`.
+# A release of TileLang, or `nightly`, with the page that has its builds: TileLang's installation guide names it.
 TILELANG ?= $(shell sed -n 's/^tilelang==//p' constraints.txt)
-# Where TileLang's installation guide says that its nightly builds are.
-TILELANG_NIGHTLY_INDEX ?= https://tile-ai.github.io/whl/nightly
+TILELANG_NIGHTLY_INDEX ?=
 # What pip installs where .venv, or with an NVIDIA driver the host, has no torch; it may carry options of pip.
 TORCH ?= torch==2.13.0
 # Whether there is an NVIDIA driver, yes or no; found out if empty.
@@ -24,7 +23,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 	@echo
 	@echo "  make correctness ARGS='-k softmax'    options for pytest"
-	@echo "  make test TILELANG=nightly            or a release, as TILELANG=0.1.14"
+	@echo "  make test TILELANG=0.1.14             or nightly, with TILELANG_NIGHTLY_INDEX=PAGE"
 	@echo "  make venv PYTHON=python3.12           another Python"
 
 export PYTHON TILELANG TILELANG_NIGHTLY_INDEX TORCH DRIVER

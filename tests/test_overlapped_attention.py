@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kernels import flash_attention
-from kernels.flash_attention import SPEC, QueryWalk, Schedule
+from kernels.flash_attention import SPEC, QueryWalk, Schedule, first_query
 from tilecheck.arches import arch
 from tilecheck.conformance import check, run
 from tilecheck.device import Device
@@ -97,6 +97,33 @@ def test_each_tile_is_taken_once(rows: int, tiles: int, near: int, blocks: int) 
     walk = QueryWalk(rows, tiles, near, blocks)
     taken = [walk.tile(block, turn) for block in range(walk.blocks) for turn in range(int(walk.turns(block)))]
     assert sorted(taken) == list(product(range(rows), range(tiles)))
+
+
+@pytest.mark.correctness
+@pytest.mark.parametrize(
+    ("q_len", "block_m", "causal", "first"),
+    [
+        (2048, 192, True, -64),
+        (2048, 192, False, 0),
+        (2048, 128, True, 0),
+        (193, 192, True, -191),
+        (192, 192, True, 0),
+        (100, 192, True, 0),
+        (1, 64, True, 0),
+    ],
+)
+def test_first_of_several_causal_tiles_is_the_one_that_is_not_whole(
+    q_len: int, block_m: int, causal: bool, first: int
+) -> None:
+    assert first_query(q_len, block_m, causal) == first
+
+
+@pytest.mark.correctness
+def test_which_tile_is_not_whole_changes_no_bit(hopper: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = rows_of(causal=True)
+    first = run(SPEC, case, hopper, schedule=small(0))["Out"]
+    monkeypatch.setattr(flash_attention, "first_query", lambda *_: 0)
+    assert torch.equal(run(SPEC, case, hopper, schedule=small(0))["Out"], first)
 
 
 @pytest.mark.correctness

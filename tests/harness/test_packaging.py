@@ -414,19 +414,27 @@ def test_nightly_tilelang(machine: Machine) -> None:
     _, nightly, suite = machine.installs
     assert "--find-links somewhere tilelang" in nightly
     assert suite.endswith("-e .[dev,codegen] tilelang")
-    machine.make("install", "DRIVER=no", "TILELANG=nightly")
+    machine.make("install", "DRIVER=no", "TILELANG=nightly", "TILELANG_NIGHTLY_INDEX=somewhere")
     assert machine.calls == []
 
 
 def test_nightly_tilelang_out_of_reach(machine: Machine) -> None:
-    output = machine.make("test", "DRIVER=no", "TILELANG=nightly")
+    wanted = ("test", "DRIVER=no", "TILELANG=nightly", "TILELANG_NIGHTLY_INDEX=somewhere")
+    output = machine.make(*wanted)
     assert "falling back to the release" in output
     assert re.search(r"tilelang==\d", machine.installs[-1])
     assert machine.calls[-1].strip() == "-m pytest"
 
-    output = machine.make("test", "DRIVER=no", "TILELANG=nightly")
+    output = machine.make(*wanted)
     assert "falling back to the release" in output
     assert len(machine.installs) == 1, "looks for the build again, and installs nothing"
+
+
+def test_nightly_tilelang_from_nowhere(machine: Machine) -> None:
+    output = machine.make("install", "DRIVER=no", "TILELANG=nightly")
+    assert "TILELANG_NIGHTLY_INDEX names no page of nightly builds: falling back to the release" in output
+    assert not any("--find-links" in call for call in machine.installs)
+    assert re.search(r"tilelang==\d", machine.installs[-1])
 
 
 def test_unsupported_python_is_refused(machine: Machine) -> None:
