@@ -143,8 +143,8 @@ def _verdict(found: Comparison) -> str:
     said = [
         f"{name_of(keys[0])} {one}"
         if len(keys) == 1
-        else f"{name_of(keys[0])} and {len(keys) - 1} more {many}"
-        for keys, one, many in worse
+        else f"{name_of(keys[0])} and {len(keys) - 1} more {several}"
+        for keys, one, several in worse
         if keys
     ]
     return f"{NOT_SAFE}{', '.join(said)}." if said else "Safe, as far as the code tells."

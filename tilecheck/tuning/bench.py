@@ -161,6 +161,7 @@ class ProcessBench:
     def reopen(self) -> None:
         """After `stop`, or a search that ended by itself; what was begun ahead is given up."""
         ahead, self._ahead = self._ahead, {}
+        # One that runs cannot be cancelled; `stop` ends it, and whatever comes after it here.
         if not all(begun.cancel() or begun.done() for begun in ahead.values()):
             self.stop()
             wait(ahead.values())
