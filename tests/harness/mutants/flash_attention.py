@@ -32,6 +32,7 @@ STAYING = _on_hopper(Schedule(64, 64, 2, 128, overlap=True, blocks=3))
 
 _mutant = partial(Mutant, kernel="flash_attention", default_schedule=plain)
 _overlapped = partial(_mutant, within="overlapped", default_schedule=STAYING)
+_first = partial(_mutant, within="first_query", default_schedule=STAYING)
 _walked = partial(_mutant, within="QueryWalk", default_schedule=STAYING)
 
 TILE_OF_QUERIES = "T.alloc_shared((block_m, head_dim)"
@@ -58,6 +59,7 @@ INVERT = "total[i] = T.if_then_else(total[i] == 0.0, 0.0, 1.0 / total[i])"
 NORMALISE = "out[i, j] *= total[i]"
 STAGE_OUT = "T.copy(out, out_shared)"
 STORE = "T.copy(out_shared, Out[b, head, q0 : q0 + block_m, :])"
+FIRST_STORE = "Out[b, head, q0 + i, j] = out[i, j]"
 LOW = 'T.fill(top, T.min_value("float32"))'
 VISIBLE = "return query + 1 + k_len - q_len if causal else k_len"
 PRODUCT = GEMM_V.replace("T.gemm", "T.wgmma_gemm")
@@ -748,6 +750,67 @@ if k > 0:
         why="heads that share keys are taken to lie kv_heads apart",
         changes={GROUP: "group = head % kv_heads"},
         first=("grouped-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-first-tile-not-stored",
+        why="the queries of the tile that begins before row 0 get no output",
+        changes={FIRST_STORE: "T.evaluate(0)"},
+        first=("len-65-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-first-tile-stored-from-row-0",
+        why="the output of the tile that begins before row 0 is stored as if it began there",
+        changes={FIRST_STORE: "Out[b, head, i, j] = out[i, j]"},
+        first=("len-65-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-first-tile-over-the-start",
+        why="rows before row 0 are stored, without TileLang's guards, over the head before",
+        changes={"if q0 + i >= 0:": "if q0 + i >= -block_m:"},
+        options={"tl.disable_safe_memory_legalize": True},
+        first=("grouped-causal-bf16",),
+    ),
+    _overlapped(
+        id="overlapped-row-0-not-stored",
+        why="the first row is taken for one before the first",
+        changes={"if q0 + i >= 0:": "if q0 + i > 0:"},
+        first=("len-65-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-first-tile-not-normalised",
+        why="rows of the tile that begins before row 0 are sums, not means",
+        changes={FIRST_STORE: "Out[b, head, q0 + i, j] = out[i, j] / total[i]"},
+        first=("len-127-causal-fp16",),
+    ),
+    _overlapped(
+        id="overlapped-first-tile-of-the-group",
+        why="heads that share keys store the tile that begins before row 0 to one head",
+        changes={FIRST_STORE: FIRST_STORE.replace("head", "group", 1)},
+        first=("grouped-causal-bf16",),
+    ),
+    _overlapped(
+        id="overlapped-tiles-from-row-0",
+        why="the first tile is not moved, but the last one is where it would be",
+        changes={"start + tile * block_m": "T.max(start + tile * block_m, 0)"},
+        first=("len-65-causal-fp16",),
+    ),
+    _first(
+        id="overlapped-start-one-late",
+        why="tiles end a row past the last query, and row 0 is in none",
+        changes={"q_len - tiles * block_m if": "q_len - tiles * block_m + 1 if"},
+        first=("len-128-causal-fp16",),
+    ),
+    _first(
+        id="overlapped-start-one-early",
+        why="tiles end a row before the last query",
+        changes={"q_len - tiles * block_m if": "q_len - tiles * block_m - 1 if"},
+        first=("len-65-causal-fp16",),
+    ),
+    _first(
+        id="overlapped-one-tile-before-row-0",
+        why="the only tile begins before row 0 at compile time, where TileLang counts from the end",
+        changes={"causal and tiles > 1": "causal"},
+        first=("len-17-causal-fp16",),
     ),
     # Blocks that stay.
     _overlapped(
