@@ -60,14 +60,15 @@ class Schedule:
 
 
 def default_schedule(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
-    """Tiles that fit in registers, and two stages unless those spill or cannot be built. On Hopper products
-    and softmax overlap up to a head dim of 128; blocks stay where all tiles are alike, and keys not many.
+    """Tiles that fit in registers, and two stages unless those spill or cannot be built, or three are faster.
+    On Hopper products and softmax overlap up to a head dim of 128; blocks stay where all tiles are alike, and
+    keys not many.
     """
     if arch.capability == (9, 0):
         if q_len <= 64:
             return Schedule(64, 128 if head_dim <= 128 else 64, 2, 128)
         if head_dim <= 64:
-            if causal:  # from 8k keys on, a third stage is 1 % faster; before, as much slower
+            if causal:  # a third stage is 1 % faster with 8k keys and more, and slower with 4k and fewer
                 return Schedule(192, 128, 2 if k_len <= 4096 else 3, 384, overlap=True)
             return Schedule(192, 128, 2, 384, overlap=True, blocks=MULTIPROCESSORS)
         if head_dim > 128:
@@ -407,7 +408,7 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
                         total[i] = T.if_then_else(total[i] == 0.0, 0.0, 1.0 / total[i])
                     for i, j in T.Parallel(block_m, head_dim):
                         out[i, j] *= total[i]
-                    if q0 < 0:  # bulk copies load zeros for rows before 0, but cannot store from there on
+                    if q0 < 0:  # bulk loads give zeros for rows before 0; a bulk store from there is illegal
                         for i, j in T.Parallel(block_m, head_dim):
                             if q0 + i >= 0:
                                 Out[b, head, q0 + i, j] = out[i, j]
@@ -419,9 +420,10 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
 
 
 def first_query(q_len, block_m, causal):
-    """Where the first tile of `overlapped` begins, at most 0. Behind a causal mask it is the one that may not
-    be whole, as it sees the fewest keys; unless there is no other, whose rows before 0 TileLang would count
-    from the end. 8 x 16 x 2048 x 64 takes 96 steps a head so, for 101.
+    """The row at which the first tile of `overlapped` begins: 0, or one before it. Behind a causal mask the
+    tile that may not be whole comes first, where it sees the fewest keys: 2048 queries in tiles of 192, by
+    128 keys, take 96 steps a head, not 101. A single tile begins at 0: TileLang counts what is surely
+    negative from the end.
     """
     tiles = math.ceil(q_len / block_m)
     return q_len - tiles * block_m if causal and tiles > 1 else 0
@@ -570,6 +572,7 @@ def landmarks(
         yield present("mbarriers", "SYNCS", "nobody waits for the tiles of K and V")
         if not pass_configs.get("tl.disable_tma_lower"):
             yield present("bulk-stores", "UTMASTG|UBLKCP", "threads write the tile of Out")
+            # A first tile that begins before row 0: two numbers at a time, as a fragment holds them.
             by_threads = schedule.overlap and first_query(q_len, schedule.block_m, causal) < 0
             yield from global_accesses(loads=0, stores=4 if by_threads else 0)
     else:

@@ -586,8 +586,9 @@ class TileWalk:
 
 
 def one_ahead(threads):
-    """Macros by which the first of the warpgroups that multiply begins a step over K before the others. So it
-    stays, as long as nothing makes one wait for another. Results that go through shared memory do.
+    """Macros by which the first of the warpgroups that multiply begins a step over K before the others, which
+    wait once, on the first turn. The distance stays while nothing makes warpgroups wait for each other, as
+    results in shared memory would.
     """
     import tilelang.language as T
 

@@ -6,7 +6,8 @@
 
 Contract. A is (M, K), B is (K, N), bias is (N,), C is (M, N). All are contiguous and of one type: fp16,
 bf16, or fp32, which tensor cores read as tf32. Sum, bias and GELU are in fp32, and rounded once, to that
-type; in the forms for Hopper, GELU is right to 2^-12 of x.
+type; in the forms for Hopper, GELU is right to 2^-12 of x. Numbers below fp32's smallest normal one may
+become 0.
 
 Tiling. That of `kernels.matmul`, whose schedules, rules and forms these are. Bias and GELU work on the sum
 where it lies, in registers, before the one store: no intermediate goes through memory.
@@ -54,8 +55,8 @@ from tilecheck.landmarks import Landmark, global_accesses
 from tilecheck.spec import Case, Cost, KernelSpec, Reference, Term
 
 TAIL = (-1.00021736, -1.14557357, -0.478977949, -0.0313950551)
-"""P(-a) is 2 to the power of this polynomial of a >= 0, but for 2^-13.7: fitted to log2 P, errors weighted
-by P.
+"""P(-a) is 2 to the power of this polynomial of a >= 0, but for 2^-13.69, the error of ex2.approx included:
+fitted to log2 P, errors weighted by P.
 """
 
 
@@ -71,7 +72,7 @@ def gelu_of(x, approximate, fast=False):
     if not fast:
         return half + half * T.erf(math.sqrt(0.5) * x)
     exponent = reduce(lambda higher, coefficient: higher * T.abs(x) + coefficient, reversed(TAIL))
-    # So of infinities, too: P is 1/2 and this much more or less, and x times that NaN for -inf alone.
+    # x * P, with P = 1/2 +- (1/2 - tail): infinities give inf and NaN, as in the exact form.
     return half + T.abs(x) * (0.5 - T.exp2(exponent))
 
 
@@ -316,12 +317,13 @@ def reference(
     # Functions"). With the roundings of their arguments and of the products around them: 3.9 * 2^-24 of x.
     terms.append(Term("GELU in fp32", 4 * 2.0**-24, x.abs()))
     fast = takes_fast_gelu(schedule)
-    if approximate != "tanh" and fast:
-        # The fit; ex2.approx adds 2^-22 of itself (PTX ISA 9.0), which is at most a half.
-        terms.append(Term("the tail of P by an exponential", 2.0**-13.7, x.abs()))
-    if approximate == "tanh" and (fast or pass_configs.get("tl.enable_fast_math")):
-        # PTX ISA 9.0, tanh.approx.f32: off by up to 2^-11 of itself, which is at most 1 and counts half.
-        terms.append(Term("tanh.approx", 0.5 * 2.0**-11, x.abs()))
+    if approximate == "tanh":
+        if fast or pass_configs.get("tl.enable_fast_math"):
+            # PTX ISA 9.0, tanh.approx.f32: off by up to 2^-11 of itself, which is at most 1 and counts half.
+            terms.append(Term("tanh.approx", 0.5 * 2.0**-11, x.abs()))
+    elif fast:
+        # The fit errs by 2^-13.695; the rest is for ex2.approx: 2^-22 of at most a half (PTX ISA 9.0).
+        terms.append(Term("the tail of P by an exponential", 2.0**-13.69, x.abs()))
     return Reference(gelu(x, approximate=approximate), tuple(terms), open=past_range(product[0].magnitude))
 
 

@@ -3,6 +3,7 @@
 Schedules of the grid have this form too; here are the cases that show what else can go wrong with it.
 """
 
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -12,9 +13,11 @@ import torch
 from kernels import flash_attention
 from kernels.flash_attention import SPEC, QueryWalk, Schedule, first_query
 from tilecheck.arches import arch
+from tilecheck.codegen import lower
 from tilecheck.conformance import check, run
 from tilecheck.device import Device
 from tilecheck.plugin import CodeChecker, CodeRow
+from tilecheck.program import build_program
 from tilecheck.spec import Case
 
 
@@ -132,6 +135,25 @@ def test_form_is_printed_where_it_is_another() -> None:
     assert str(Schedule(64, 64, 2, 128)) == f"{plain})"
     assert str(small(0)) == f"{plain}, overlap=True)"
     assert str(small(3)) == f"{plain}, overlap=True, blocks=3)"
+
+
+@pytest.mark.codegen
+@pytest.mark.parametrize(
+    ("id", "schedule"),
+    [
+        ("len-65-causal-fp16", small(0)),
+        ("more-keys-causal-fp16", small(0)),
+        ("more-queries-causal-bf16", small(0)),
+        ("dim-64-2k-causal-fp16", Schedule(192, 128, 2, 384, overlap=True)),
+    ],
+    ids=lambda value: "" if isinstance(value, Schedule) else value,
+)
+def test_all_threads_meet_at_each_barrier(id: str, schedule: Schedule) -> None:
+    """Out is stored in two ways, behind a condition: TileLang reckons who waits at the barriers there."""
+    lowered = lower(build_program(SPEC, SPEC.case(id), arch("sm_90a"), schedule))
+    waiting = re.findall(r"__sync_thread_partial\(\d+, (\d+)\)", lowered.cuda)
+    assert len(waiting) == 2
+    assert set(waiting) == {str(schedule.threads)}
 
 
 @pytest.mark.codegen

@@ -856,6 +856,13 @@ if k > 0:
         first=("dim-256-fp16", "dim-128-4k-fp16", "model-1x64x2048-fp16"),
         unseen="asynchronous products: they are done at once",
     ),
+    _overlapped(
+        id="overlapped-bulk-store-from-before-row-0",
+        why="a bulk copy stores the tile that begins before row 0: an illegal instruction on an H200",
+        changes={"if q0 < 0:": "if q0 < -block_m:"},
+        first=("len-65-causal-fp16",),
+        unseen="bulk stores, which may not begin before row 0",
+    ),
     _mutant(
         id="output-staged-without-barrier",
         why="the tile of the output is stored while other warps are still writing it",
