@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
@@ -168,7 +169,8 @@ def _lock(uuid: str) -> FileLock:
 
 
 def _run_stages(choice: Choice, suite: Suite, guarded: _Guarded, ended: list[Ended], say: Say) -> None:
-    """Runs all stages but the guard and adds each to `ended` as it ends: an interrupt loses none of them.
+    """Runs all stages but the guard and adds each to `ended` as it ends: an interrupt loses none of them, and
+    that which it ends is one of them.
 
     ended: the guard, if it ran.
     """
@@ -182,7 +184,13 @@ def _run_stages(choice: Choice, suite: Suite, guarded: _Guarded, ended: list[End
         each = _not_run(stage, choice, refused, no_reports, ended)
         if each is None:
             say(f"{stage.name}: begins, {stage.seconds:g} s at most")
-            each = _run(stage, choice, suite.root, variables)
+            begun = time.monotonic()
+            try:
+                each = _run(stage, choice, suite.root, variables)
+            except KeyboardInterrupt:
+                taken = time.monotonic() - begun
+                ended.append(Ended(stage.name, "interrupted", taken, gates=stage.gates))
+                raise
         ended.append(each)
         _say_ended(each, say)
 

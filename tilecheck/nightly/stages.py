@@ -19,9 +19,10 @@ from typing import Literal
 from tilecheck.activity import descendants
 from tilecheck.watch import end_family, watched
 
-State = Literal["passed", "failed", "broken", "hung", "refused", "skipped"]
+State = Literal["passed", "failed", "broken", "hung", "interrupted", "refused", "skipped"]
 """passed, failed: what it asks was answered, with yes or no.  broken: it was not, as by a usage error.
-hung: it took longer than it may.  refused: the guard did not let it run.  skipped: there was nothing to do.
+hung: it took longer than it may.  interrupted: it was under way when the night was.  refused: the guard did
+not let it run.  skipped: there was nothing to do.
 """
 
 GRACE = 20.0

@@ -37,6 +37,7 @@ _STATES: Mapping[str, State] = {
     "failed": "failed",
     "broken": "crashed",
     "hung": "crashed",
+    "interrupted": "incomplete",
     "refused": "not run",
     "skipped": "not run",
 }

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -832,8 +833,12 @@ sys.exit(job.run_night(choice, Suite(stage.root, KNOWN), Path({str(stage.folder 
     rest, _ = ran.communicate(timeout=60)
     assert ran.returncode == 130
     night = json.loads((out / "night.json").read_text())
-    assert states(night) == {"guard": "passed", "doctor": "passed", "latency": "passed"}
-    assert rest.splitlines()[-1] == "INTERRUPTED"
+    before = {"guard": "passed", "doctor": "passed", "latency": "passed"}
+    assert states(night) == {**before, "correctness": "interrupted"}
+    assert night["seconds"]["correctness"] > 0
+    *table, verdict = rest.splitlines()
+    assert any(re.fullmatch(r"correctness +\d+ s  interrupted", line) for line in table)
+    assert verdict == "INTERRUPTED"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
