@@ -169,16 +169,14 @@ class KernelSpec:
     name: lower_snake.
     program: returns the TileLang program of a case, a PrimFunc; a `@tilelang.jit` function serves as it is.
     reference: returns the right value of the output from float64 inputs: a tensor, a `Reference`, or for
-    several
-        outputs a mapping from the output's name to either.
+        several outputs a mapping from the output's name to either.
     cases: the rows.
 
     default_schedule: returns the schedule (a frozen dataclass) used unless a check names another.
     legal: raises ValueError, with the values, if a schedule cannot be used for a case on an architecture.
     cost: returns the `Cost` of a case.
     draws: ways to draw inputs beside those of `tilecheck.inputs`, by name; each returns name -> tensor for
-    the
-        inputs that it replaces.
+        the inputs that it replaces.
     vendor: what a user would call instead, by name, each returning the output; one that raises
         NotImplementedError has nothing for the case, and is left out.
     outputs: names of the tensors the kernel writes, where they are not those the program stores to.
@@ -466,7 +464,7 @@ class KernelSpec:
         return names
 
     def case(self, id: str) -> Case:
-        """The case with this id; ValueError with near matches if there is none."""
+        """The case with this id; SpecError, with the ids that there are, if there is none."""
         for case in self.cases:
             if case.id == id:
                 return case
