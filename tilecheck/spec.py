@@ -308,8 +308,7 @@ class KernelSpec:
     def _check_tuning(self, where: str) -> None:
         self._check_knobs(where, "tuning", ())
         if self.tuning and self.tiling is not None:
-            first = self.case(self.tuning_cases[0]) if self.tuning_cases else self.cases[0]
-            self.tiling_of(first, arch(self.arches[0]))
+            self.tiling_of(self.cases_of_tuning[0], arch(self.arches[0]))
 
     def _check_knobs(self, where: str, kind: str, others: tuple[str, ...]) -> None:
         """Checks `grid` or `tuning`, whose knobs are fields of the schedule or `others`, and its cases."""
@@ -398,7 +397,22 @@ class KernelSpec:
     @property
     def cases_of_code(self) -> tuple[Case, ...]:
         """The cases whose code is looked at."""
-        return tuple(map(self.case, self.code_cases)) if self.code_cases else self.cases[:4]
+        return tuple(map(self.case, self.code_cases)) or self.cases[:4]
+
+    @property
+    def cases_of_grid(self) -> tuple[Case, ...]:
+        """The cases that the grid is tried on."""
+        return tuple(map(self.case, self.grid_cases)) or self.cases[:1]
+
+    @property
+    def cases_of_tuning(self) -> tuple[Case, ...]:
+        """The cases that schedules are searched for."""
+        return tuple(map(self.case, self.tuning_cases)) or self.cases[:1]
+
+    @property
+    def cases_of_latency(self) -> tuple[Case, ...]:
+        """The cases that are timed."""
+        return tuple(map(self.case, self.latency_cases))
 
     def landmarks_of(
         self, case: Case, target: Arch, schedule: Any = None, pass_configs: Mapping[str, Any] | None = None

@@ -111,8 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = kernel_named(arguments.kernel, specs_of(project))
     if not spec.tuning:
         raise BadInput(f"kernel {spec.name!r} has nothing to tune: its spec gives no `tuning`")
-    ids = arguments.case or spec.tuning_cases or (spec.cases[0].id,)
-    cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
+    cases = [case_named(id, spec) for id in dict.fromkeys(arguments.case)] or spec.cases_of_tuning
     asked = arches_named(arguments.arch) if arguments.arch else ()
     if others := [arch.name for arch in asked if arch.name not in spec.arches]:
         known = ", ".join(spec.arches)
