@@ -61,7 +61,7 @@ class Cuda:
         if self.lost:
             raise LaunchError(f"{_called(program)}: not launched: {self.lost}")
         ordered = check_arguments(program.parameters, arguments, self.torch_device)
-        if writes_nothing(program):
+        if program.writes_nothing:
             return
         kernel = compile_program(program, self.target)
         on = f"{self.torch_device}{'' if program.schedule is None else f' with {program.schedule}'}"
@@ -145,11 +145,6 @@ def compile_program(program: "Program", target: Mapping[str, Any]) -> Callable[.
             f"{_called(program)}: does not compile for {target['arch']}: {gist(error)}"
         ) from error
     return kernel
-
-
-def writes_nothing(program: "Program") -> bool:
-    """Whether no output has an element. Such a grid may be of size zero, which CUDA refuses to launch."""
-    return all(0 in (parameter.shape or ()) for parameter in program.outputs)
 
 
 def _called(program: "Program") -> str:

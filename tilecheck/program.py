@@ -59,6 +59,11 @@ class Program:
         return tuple(p for p in self.parameters if p.role in ("output", "inout"))
 
     @property
+    def writes_nothing(self) -> bool:
+        """Whether no output has an element. Such a grid may be of size zero, which CUDA refuses to launch."""
+        return all(0 in (parameter.shape or ()) for parameter in self.outputs)
+
+    @property
     def names(self) -> dict[str, Any]:
         """What functions of the spec may ask for by parameter name."""
         return self.spec.names(self.case, self.arch, self.schedule, self.pass_configs)
