@@ -21,7 +21,7 @@ from tilecheck.activity import doing
 from tilecheck.codegen import compiling, installed, sass
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.kept import Kept
-from tilecheck.codegen.lowering import Lowered, lower, plain
+from tilecheck.codegen.lowering import Lowered, lower
 from tilecheck.codegen.toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def key_of(program: "Program", toolchain: Toolchain) -> str:
     """A hash of all that decides what a program compiles to."""
     options = compiling.options_of(program.pass_configs)
     return _key(
-        program=plain(program.prim_func).script(show_meta=True),
+        program=program.taking_outputs.script(show_meta=True),
         arch=program.arch.name,
         pass_configs={name: repr(value) for name, value in sorted(program.pass_configs.items())},
         versions=toolchain.fingerprint,
