@@ -10,6 +10,7 @@ import pytest
 
 from tilecheck import environment
 from tilecheck.codegen import changes, store
+from tilecheck.gist import toolchain_changes
 from tilecheck.ledger import Known
 from tilecheck.plugin.code.rows import baselines, key_of, rows_to_store, selected, selected_arches
 from tilecheck.plugin.code.shared import SharedRow
@@ -105,7 +106,7 @@ class CodeChecker:
         updating: bool = option(self._config, "update-facts")
         moved = ""
         if stored and stored.facts:
-            moved = changes.toolchain_changes(stored.toolchain, toolchain.fingerprint)
+            moved = toolchain_changes(stored.toolchain, toolchain.fingerprint)
         if updating and moved:
             self._refuse_a_part(row, moved)
         facts = self._facts_of(row, toolchain)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tilecheck.files import shown
+from tilecheck.gist import toolchain_changes
 from tilecheck.latency import bench
-from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned, toolchain_changes
+from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned
 from tilecheck.latency.gate import (
     Judgement,
     Measurement,
