@@ -19,6 +19,7 @@ from tilecheck.cli.output import note, show, stdout_kept
 from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import (
     add_jobs,
+    add_kernel,
     add_root,
     arches_named,
     case_named,
@@ -42,9 +43,7 @@ COMPILED = 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
-    )
+    add_kernel(parser)
     parser.add_argument(
         "--case",
         action="append",
