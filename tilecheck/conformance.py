@@ -159,15 +159,11 @@ def _launched(program: Program, drawn: Mapping[str, torch.Tensor], device: "Devi
     from tilecheck.simulator import SimulationError, Unsupported
 
     try:
-        return launch(program, drawn, device) if _has_work(program) else _nothing(program, device)
+        return _nothing(program, device) if program.writes_nothing else launch(program, drawn, device)
     except Unsupported:
         raise
     except SimulationError as error:
         return Result({}, str(error).splitlines())
-
-
-def _has_work(program: Program) -> bool:
-    return any(_elements(p.shape) for p in program.outputs)
 
 
 def _outcome(program: Program, device: "Device", result: Result, verdicts: Mapping[str, Verdict]) -> Outcome:
@@ -177,7 +173,7 @@ def _outcome(program: Program, device: "Device", result: Result, verdicts: Mappi
         arch=program.arch.name,
         device=device.name,
         schedule=program.variant,
-        launched=_has_work(program),
+        launched=not program.writes_nothing,
         verdicts=verdicts,
         faults=tuple(result.faults),
     )
@@ -303,10 +299,6 @@ def _nothing(program: Program, device: "Device") -> Result:
         for p in program.outputs
     }
     return Result(empty)
-
-
-def _elements(shape: tuple[int, ...] | None) -> int:
-    return torch.Size(shape or ()).numel()
 
 
 def _message(program: Program, outcome: Outcome, repeat: str) -> str:

@@ -38,10 +38,10 @@ def check_determinism(
 
     The arguments are those of `conformance.check`.
     """
-    from tilecheck.launch import compile_program, writes_nothing
+    from tilecheck.launch import compile_program
 
     program = build_program(spec, case, device.arch, schedule, pass_configs)
-    if writes_nothing(program):
+    if program.writes_nothing:
         return
     kernel = compile_program(program, device.target)
     sets = [

@@ -1,4 +1,4 @@
-"""Files that are never seen half written, and how messages name them."""
+"""Files: such as are never seen half written, how messages name them, and where ours are cached."""
 
 import os
 import secrets
@@ -20,6 +20,13 @@ def create(path: Path, text: str) -> None:
     """Writes a new file, whole or not at all; FileExistsError where there is one."""
     with _beside(path, text) as made:
         os.link(made, path)  # unlike a rename, this fails where there is a file
+
+
+def user_cache() -> Path:
+    """Our folder among those that the user's programs keep what can be had again in (XDG Base Directory
+    Specification).
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tilecheck")
 
 
 def shown(path: Path) -> str:

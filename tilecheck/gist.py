@@ -1,7 +1,9 @@
-"""What is long, in few words: the line of a compiler's message that tells, the first of many names."""
+"""What is long, in few words: the line of a compiler's message that tells, the first of many names, the
+versions that differ.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _SAYS_NOTHING = re.compile(r"(compilation )?errors?\W*", re.IGNORECASE)
 _TELLING = re.compile(r"\berror\b|\bfatal\b|Check failed|Error:", re.IGNORECASE)
@@ -33,3 +35,9 @@ def few(names: Sequence[str], most: int = 3) -> str:
     """Names in a message: the first ones, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def toolchain_changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Which versions differ, in one line: "nvcc 13.0.88 -> 13.1.80"; "" if none does."""
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return ", ".join(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in names)

@@ -16,10 +16,6 @@ from tilecheck.unlogged import unlogged
 if TYPE_CHECKING:
     from tilecheck.program import Program
 
-# TileLang's attribute for results that the call returns; with it the callee allocates them, and we hand them
-# in.
-_OUT_IDX = "tilelang_out_idx"
-
 IN_MEMORY = ("tilelang.cache.kernel_cache", "Found kernel '%s' in memory cache")
 """TileLang's logger, and advice of it: we take one kernel many times, which is what its cache is for."""
 
@@ -61,7 +57,7 @@ class Cuda:
         if self.lost:
             raise LaunchError(f"{_called(program)}: not launched: {self.lost}")
         ordered = check_arguments(program.parameters, arguments, self.torch_device)
-        if writes_nothing(program):
+        if program.writes_nothing:
             return
         kernel = compile_program(program, self.target)
         on = f"{self.torch_device}{'' if program.schedule is None else f' with {program.schedule}'}"
@@ -128,13 +124,10 @@ def compile_program(program: "Program", target: Mapping[str, Any]) -> Callable[.
     """
     import tilelang
 
-    prim_func = program.prim_func
-    if prim_func.attrs and _OUT_IDX in prim_func.attrs:
-        prim_func = prim_func.without_attr(_OUT_IDX)
     try:
         with doing(f"compiling {_called(program)} for {target['arch']}"), unlogged(*IN_MEMORY):
             kernel: Callable[..., Any] = tilelang.compile(
-                prim_func,
+                program.taking_outputs,
                 out_idx=None,
                 execution_backend="tvm_ffi",
                 target=dict(target),
@@ -145,11 +138,6 @@ def compile_program(program: "Program", target: Mapping[str, Any]) -> Callable[.
             f"{_called(program)}: does not compile for {target['arch']}: {gist(error)}"
         ) from error
     return kernel
-
-
-def writes_nothing(program: "Program") -> bool:
-    """Whether no output has an element. Such a grid may be of size zero, which CUDA refuses to launch."""
-    return all(0 in (parameter.shape or ()) for parameter in program.outputs)
 
 
 def _called(program: "Program") -> str:

@@ -12,6 +12,8 @@ from tilecheck.arches import Arch
 from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, SpecError, call_by_name
 from tilecheck.tracing import tracing
 
+_OUT_IDX = "tilelang_out_idx"
+
 
 class WrongDType(SpecError):
     """A program declares a tensor with another element type than its case and spec say."""
@@ -57,6 +59,19 @@ class Program:
     def outputs(self) -> tuple[Parameter, ...]:
         """The tensors that the program writes, inout ones included."""
         return tuple(p for p in self.parameters if p.role in ("output", "inout"))
+
+    @property
+    def taking_outputs(self) -> Any:
+        """`prim_func` as a function of all its tensors: without TileLang's mark of results that the call
+        allocates and returns, which only the host heeds.
+        """
+        func = self.prim_func
+        return func.without_attr(_OUT_IDX) if func.attrs and _OUT_IDX in func.attrs else func
+
+    @property
+    def writes_nothing(self) -> bool:
+        """Whether no output has an element. Such a grid may be of size zero, which CUDA refuses to launch."""
+        return all(0 in (parameter.shape or ()) for parameter in self.outputs)
 
     @property
     def names(self) -> dict[str, Any]:

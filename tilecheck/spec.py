@@ -169,16 +169,14 @@ class KernelSpec:
     name: lower_snake.
     program: returns the TileLang program of a case, a PrimFunc; a `@tilelang.jit` function serves as it is.
     reference: returns the right value of the output from float64 inputs: a tensor, a `Reference`, or for
-    several
-        outputs a mapping from the output's name to either.
+        several outputs a mapping from the output's name to either.
     cases: the rows.
 
     default_schedule: returns the schedule (a frozen dataclass) used unless a check names another.
     legal: raises ValueError, with the values, if a schedule cannot be used for a case on an architecture.
     cost: returns the `Cost` of a case.
     draws: ways to draw inputs beside those of `tilecheck.inputs`, by name; each returns name -> tensor for
-    the
-        inputs that it replaces.
+        the inputs that it replaces.
     vendor: what a user would call instead, by name, each returning the output; one that raises
         NotImplementedError has nothing for the case, and is left out.
     outputs: names of the tensors the kernel writes, where they are not those the program stores to.
@@ -310,8 +308,7 @@ class KernelSpec:
     def _check_tuning(self, where: str) -> None:
         self._check_knobs(where, "tuning", ())
         if self.tuning and self.tiling is not None:
-            first = self.case(self.tuning_cases[0]) if self.tuning_cases else self.cases[0]
-            self.tiling_of(first, arch(self.arches[0]))
+            self.tiling_of(self.cases_of_tuning[0], arch(self.arches[0]))
 
     def _check_knobs(self, where: str, kind: str, others: tuple[str, ...]) -> None:
         """Checks `grid` or `tuning`, whose knobs are fields of the schedule or `others`, and its cases."""
@@ -400,7 +397,22 @@ class KernelSpec:
     @property
     def cases_of_code(self) -> tuple[Case, ...]:
         """The cases whose code is looked at."""
-        return tuple(map(self.case, self.code_cases)) if self.code_cases else self.cases[:4]
+        return tuple(map(self.case, self.code_cases)) or self.cases[:4]
+
+    @property
+    def cases_of_grid(self) -> tuple[Case, ...]:
+        """The cases that the grid is tried on."""
+        return tuple(map(self.case, self.grid_cases)) or self.cases[:1]
+
+    @property
+    def cases_of_tuning(self) -> tuple[Case, ...]:
+        """The cases that schedules are searched for."""
+        return tuple(map(self.case, self.tuning_cases)) or self.cases[:1]
+
+    @property
+    def cases_of_latency(self) -> tuple[Case, ...]:
+        """The cases that are timed."""
+        return tuple(map(self.case, self.latency_cases))
 
     def landmarks_of(
         self, case: Case, target: Arch, schedule: Any = None, pass_configs: Mapping[str, Any] | None = None
@@ -466,7 +478,7 @@ class KernelSpec:
         return names
 
     def case(self, id: str) -> Case:
-        """The case with this id; ValueError with near matches if there is none."""
+        """The case with this id; SpecError, with the ids that there are, if there is none."""
         for case in self.cases:
             if case.id == id:
                 return case

@@ -49,8 +49,7 @@ def _lines_recorded() -> Iterator[None]:
 
 @contextmanager
 def _sources_remembered() -> Iterator[None]:
-    """TileLang parses and rewrites the source of a function each time it traces it, nine tenths of the time
-    that tracing takes; a kernel is traced for each of its cases and schedules."""
+    """Within, TileLang rewrites the source of a function once, and not each time it traces it."""
     from tilelang.language.eager import builder
 
     mutate = builder.mutate

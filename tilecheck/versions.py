@@ -22,6 +22,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 import tilecheck
+from tilecheck.files import user_cache
 
 OLDEST = "0.1.14"
 """The first version of TileLang that programs can be traced with."""
@@ -85,8 +86,7 @@ def nightly_options(index: str) -> list[str]:
 
 def cache_folder() -> Path:
     """Where environments are kept: below the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "tilecheck", "environments")
+    return user_cache() / "environments"
 
 
 def _shared_folders() -> list[str]:

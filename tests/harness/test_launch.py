@@ -25,7 +25,6 @@ from tilecheck.launch import (
     arch_here,
     compile_program,
     compile_target,
-    writes_nothing,
 )
 from tilecheck.program import Parameter, Program, build_program
 from tilecheck.spec import Case, KernelSpec
@@ -140,11 +139,11 @@ def test_code_of_an_older_architecture_runs() -> None:
 
 def test_a_program_without_output_elements_is_not_launched() -> None:
     def program(*shapes: tuple[int, ...]) -> Any:
-        return SimpleNamespace(outputs=[Parameter("C", "float32", "output", shape) for shape in shapes])
+        return program_of(*(Parameter("C", "float32", "output", shape) for shape in shapes))
 
-    assert writes_nothing(program((0, 8)))
-    assert not writes_nothing(program((0, 8), (1,)))
-    assert not writes_nothing(program(()))
+    assert program((0, 8)).writes_nothing
+    assert not program((0, 8), (1,)).writes_nothing
+    assert not program(()).writes_nothing
 
 
 class FakeCuda(Cuda):

@@ -7,4 +7,5 @@ pairs   what times in turn say: pure arithmetic
 sides   the two processes, and where their kernels come from
 bench   what a process does: compile, check, time
 match   the run: rows of both sides, in turn, with a verdict each
+report  what people and scripts get to see of it
 """

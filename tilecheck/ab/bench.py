@@ -51,7 +51,7 @@ class GpuBench:
         self._project, self._seed = project, seed
         specs = project.specs()
         self._rows: dict[str, tuple[KernelSpec, Case]] = {
-            spec.test_id(spec.case(id)): (spec, spec.case(id)) for spec in specs for id in spec.latency_cases
+            spec.test_id(case): (spec, case) for spec in specs for case in spec.cases_of_latency
         }
         self._device = Cuda()
         self._monitor = Monitor(self._device.torch_device.index)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
-from tilecheck.cli.selecting import DEFAULT_ARCH, add_root, arch_named, project_of
+from tilecheck.cli.selecting import DEFAULT_ARCH, add_kernel, add_root, arch_named, project_of
 from tilecheck.files import shown
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ DAY = 24 * 3600
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
-    )
+    add_kernel(parser)
     parser.add_argument("--case", required=True, metavar="ID", help="the case that was fine and is not now")
     parser.add_argument("--good", metavar="REF", help="a commit on which the case was fine")
     parser.add_argument("--bad", metavar="REF", help="a later one on which it is not (default: HEAD)")

@@ -75,10 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
 def expected_rows(specs: "Sequence[KernelSpec]", arch: str) -> list[str]:
     """Ids of the rows that are timed on an architecture; "": on any."""
     return [
-        spec.test_id(spec.case(id))
+        spec.test_id(case)
         for spec in specs
         if not arch or arch in spec.arches
-        for id in spec.latency_cases
+        for case in spec.cases_of_latency
     ]
 
 

@@ -29,6 +29,20 @@ def add_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
+    )
+
+
+def add_one(parser: argparse.ArgumentParser) -> None:
+    """One kernel, on one case and architecture, under one schedule."""
+    add_kernel(parser)
+    parser.add_argument("--case", metavar="ID", help="the case (default: the first whose code is looked at)")
+    parser.add_argument("--arch", help=f"the architecture (default: {DEFAULT_ARCH})")
+    add_schedule(parser)
+
+
 def add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schedule",
@@ -136,6 +150,14 @@ def arches_named(names: Sequence[str]) -> tuple[Arch, ...]:
 
 def default_arch(spec: "KernelSpec") -> Arch:
     return ARCHES[DEFAULT_ARCH if DEFAULT_ARCH in spec.arches else spec.arches[0]]
+
+
+def one_of(arguments: argparse.Namespace) -> "tuple[KernelSpec, Case, Arch, Any]":
+    """The kernel, case, architecture and schedule that the options of `add_one` select."""
+    spec = kernel_named(arguments.kernel, specs_of(project_of(arguments)))
+    case = spec.cases_of_code[0] if arguments.case is None else case_named(arguments.case, spec)
+    arch = default_arch(spec) if arguments.arch is None else arch_named(arguments.arch)
+    return spec, case, arch, legal_schedule(arguments.schedule, spec, case, arch)
 
 
 def rows_of(arguments: argparse.Namespace, specs: "Sequence[KernelSpec]") -> "list[Row]":

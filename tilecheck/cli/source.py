@@ -4,18 +4,7 @@ import argparse
 
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.output import note, note_trouble_of_cache, show, stdout_kept
-from tilecheck.cli.selecting import (
-    DEFAULT_ARCH,
-    add_root,
-    add_schedule,
-    arch_named,
-    case_named,
-    default_arch,
-    kernel_named,
-    legal_schedule,
-    project_of,
-    specs_of,
-)
+from tilecheck.cli.selecting import add_one, add_root, one_of
 
 _FORMS = {
     "traced": "the program as it was traced, before any pass of the compiler",
@@ -27,12 +16,7 @@ _FORMS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
-    )
-    parser.add_argument("--case", metavar="ID", help="the case (default: the first whose code is looked at)")
-    parser.add_argument("--arch", help=f"the architecture (default: {DEFAULT_ARCH})")
-    add_schedule(parser)
+    add_one(parser)
     forms = parser.add_mutually_exclusive_group()
     for form, line in _FORMS.items():
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=line)
@@ -56,10 +40,7 @@ def _text(arguments: argparse.Namespace) -> tuple[str, str | None]:
     from tilecheck.codegen.toolchain import NoToolchain
     from tilecheck.program import build_program
 
-    spec = kernel_named(arguments.kernel, specs_of(project_of(arguments)))
-    case = spec.cases_of_code[0] if arguments.case is None else case_named(arguments.case, spec)
-    arch = default_arch(spec) if arguments.arch is None else arch_named(arguments.arch)
-    schedule = legal_schedule(arguments.schedule, spec, case, arch)
+    spec, case, arch, schedule = one_of(arguments)
     try:
         program = build_program(spec, case, arch, schedule)
         if arguments.form == "traced":

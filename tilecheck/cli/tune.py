@@ -19,6 +19,7 @@ from tilecheck.cli.output import note, show, stdout_kept
 from tilecheck.cli.paths import named
 from tilecheck.cli.selecting import (
     add_jobs,
+    add_kernel,
     add_root,
     arches_named,
     case_named,
@@ -42,9 +43,7 @@ COMPILED = 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kernel", metavar="KERNEL", help="name of the kernel; hyphens will do for underscores"
-    )
+    add_kernel(parser)
     parser.add_argument(
         "--case",
         action="append",
@@ -111,8 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = kernel_named(arguments.kernel, specs_of(project))
     if not spec.tuning:
         raise BadInput(f"kernel {spec.name!r} has nothing to tune: its spec gives no `tuning`")
-    ids = arguments.case or spec.tuning_cases or (spec.cases[0].id,)
-    cases = [case_named(id, spec) for id in dict.fromkeys(ids)]
+    cases = [case_named(id, spec) for id in dict.fromkeys(arguments.case)] or spec.cases_of_tuning
     asked = arches_named(arguments.arch) if arguments.arch else ()
     if others := [arch.name for arch in asked if arch.name not in spec.arches]:
         known = ", ".join(spec.arches)

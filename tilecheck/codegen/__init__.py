@@ -10,7 +10,8 @@ installed   marks of the files that have a say in it, for the keys of what is ke
 kept        a folder of entries by key
 batch       many rows, compiled side by side
 store       facts of last time, a file for each architecture; collection is of what is at hand
-changes     what differs between two of them, in words
+changes     what differs between two of them, in words; report is on two collections
+table       facts, as a table for people
 sharedmemory  what `legal` reckons against what TileLang lays out
 """
 

@@ -10,7 +10,6 @@ the architecture, options, versions, and the very files of TileLang, its templat
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,8 +20,9 @@ from tilecheck.activity import doing
 from tilecheck.codegen import compiling, installed, sass
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.kept import Kept
-from tilecheck.codegen.lowering import Lowered, lower, plain
+from tilecheck.codegen.lowering import Lowered, lower
 from tilecheck.codegen.toolchain import Toolchain, find_toolchain
+from tilecheck.files import user_cache
 
 if TYPE_CHECKING:
     from tilecheck.program import Program
@@ -105,8 +105,7 @@ def kept_facts(program: "Program", toolchain: Toolchain | None = None) -> Facts 
 
 def cache_folder() -> Path:
     """Where artifacts are kept: below the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "tilecheck", "codegen")
+    return user_cache() / "codegen"
 
 
 def cache_trouble() -> str:
@@ -119,7 +118,7 @@ def key_of(program: "Program", toolchain: Toolchain) -> str:
     """A hash of all that decides what a program compiles to."""
     options = compiling.options_of(program.pass_configs)
     return _key(
-        program=plain(program.prim_func).script(show_meta=True),
+        program=program.taking_outputs.script(show_meta=True),
         arch=program.arch.name,
         pass_configs={name: repr(value) for name, value in sorted(program.pass_configs.items())},
         versions=toolchain.fingerprint,

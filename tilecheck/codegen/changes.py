@@ -160,13 +160,6 @@ def _place(row: RowChange[Row]) -> tuple[int, int, str]:
     return after, row.changes[0].rank, str(row.row)
 
 
-def toolchain_changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """Which versions differ, in one line: "nvcc 13.0.88 -> 13.1.80"; "" if none does."""
-    names = sorted(old.keys() | new.keys())
-    differ = (name for name in names if old.get(name) != new.get(name))
-    return ", ".join(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in differ)
-
-
 def _costs(old: Facts, new: Facts) -> Iterator[Change]:
     for names, rank in ((_LOCAL, 0), (_ROOM, _ROOM_RANK)):
         for name, called in names.items():

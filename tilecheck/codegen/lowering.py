@@ -48,7 +48,7 @@ def lower(program: "Program") -> Lowered:
     name = program.spec.test_id(program.case)
     try:
         with doing(f"lowering {name} for {program.arch.name}"), _compiling_for(program) as target:
-            artifact = tilelang.lower(plain(program.prim_func), target=target)
+            artifact = tilelang.lower(program.taking_outputs, target=target)
     except Exception as error:
         raise CodegenError(
             f"{name}: TileLang does not lower it for {program.arch.name}: {gist(error)}"
@@ -61,12 +61,6 @@ def lower(program: "Program") -> Lowered:
         threads=max(_threads(f.attrs["thread_extent"]) for f in functions.values()),
         dynamic_shared=max(int(f.attrs.get("dyn_shared_memory_buf", 0)) for f in functions.values()),
     )
-
-
-def plain(prim_func: Any) -> Any:
-    """The function without TileLang's mark of results that the call returns: only the host heeds it."""
-    marked = prim_func.attrs and "tilelang_out_idx" in prim_func.attrs
-    return prim_func.without_attr("tilelang_out_idx") if marked else prim_func
 
 
 @contextmanager

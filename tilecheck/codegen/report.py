@@ -4,12 +4,13 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilecheck.codegen.changes import RowChange, bind, compare, toolchain_changes
+from tilecheck.codegen.changes import RowChange, bind, compare
 from tilecheck.codegen.collection import Collection, Key
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
 from tilecheck.codegen.table import WIDTH
 from tilecheck.counting import many
+from tilecheck.gist import toolchain_changes
 
 NOT_SAFE = "Not safe: "
 """Begins the last sentence of a report, where rows get worse: which these are."""

@@ -6,7 +6,8 @@ timing       samples of device time that two runs agree on; timing_cuda has the 
 contenders   a kernel and its vendors, ready to be launched on the same tensors; vendors checks the latter
 roofline     how fast a kernel could be at best
 bench        all of these together, for one row
-gate         verdicts: pure arithmetic
+gate         verdicts: pure arithmetic; noise is what runs of one kernel differ by
 baselines    stored times: files, identity, completeness
 promotion    several runs become the next baseline; calibration makes them; comparison sets two side by side
+alarms       how often the gate alarms where nothing changed
 """

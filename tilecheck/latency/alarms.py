@@ -17,7 +17,8 @@ from filelock import FileLock
 
 from tilecheck.counting import many
 from tilecheck.files import replace, shown
-from tilecheck.latency.baselines import BaselineError, Run, StoredRow, toolchain_changes
+from tilecheck.gist import toolchain_changes
+from tilecheck.latency.baselines import BaselineError, Run, StoredRow
 from tilecheck.latency.gate import Verdict, judge
 
 FILE = "alarms.jsonl"

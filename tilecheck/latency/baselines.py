@@ -148,12 +148,6 @@ def libraries_of(toolchain: Mapping[str, str]) -> dict[str, str]:
     return {name: toolchain[name] for name in LIBRARIES if name in toolchain}
 
 
-def toolchain_changes(old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """What differs between two toolchains, in words; "" if nothing does."""
-    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    return ", ".join(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in names)
-
-
 # Folders and files
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilecheck.files import shown
-from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run, toolchain_changes
+from tilecheck.gist import toolchain_changes
+from tilecheck.latency.baselines import BaselineError, Run, StoredRow, read_run
 from tilecheck.latency.gate import POLICY, Bar, Policy, between_machines, seconds
 from tilecheck.latency.noise import Noise, machine_noise, noise_of
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from tilecheck.counting import many
 from tilecheck.files import shown
-from tilecheck.latency.baselines import BaselineError, Run, missing, orphaned, toolchain_changes
+from tilecheck.gist import toolchain_changes
+from tilecheck.latency.baselines import BaselineError, Run, missing, orphaned
 from tilecheck.latency.gate import POLICY, Judgement, Policy, Verdict, judge
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck.files import shown
-from tilecheck.gist import few
-from tilecheck.latency.baselines import NOISIEST, Run, StoredRow, missing, orphaned, run_of, toolchain_changes
+from tilecheck.gist import few, toolchain_changes
+from tilecheck.latency.baselines import NOISIEST, Run, StoredRow, missing, orphaned, run_of
 from tilecheck.latency.gate import fastest, seconds, spoiling
 from tilecheck.latency.noise import Noise, machine_noise, noise_of
 

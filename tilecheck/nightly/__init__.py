@@ -3,7 +3,10 @@
 guard      may times and verdicts of this GPU be trusted at all?
 stages     one stage: its commands, its time limit, how it ended
 asking     what processes of their own are asked, before a stage begins
+keyword    whether pytest takes what is given with -k
+known      what the kernels' files name, read by a process of its own
 plan       which stages there are, and what each runs
+verdict    the night's exit code: the worst that happened, and where
 results    what the stages left behind, read back
 night      the record of a night: what a line of the history holds
 history    the nights before, in an append-only folder

@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from tilecheck.arches import ARCHES
-from tilecheck.files import replace
+from tilecheck.files import replace, user_cache
 from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
 from tilecheck.nightly.asking import Unanswered, answer
@@ -41,7 +41,7 @@ from tilecheck.nightly.verdict import INTERRUPTED, NOTHING, TENS, exit_code
 from tilecheck.nightly.words import Told, beside, lines, markdown, of_newest, upgrade_verdict
 from tilecheck.processes import termination_interrupts, uninterrupted
 from tilecheck.report.folder import PAGE, missing_extra
-from tilecheck.versions import cache_folder, variables_of
+from tilecheck.versions import variables_of
 
 SUMMARY, RESULT, TRENDS = "summary.md", "night.json", "trends.json"
 
@@ -163,7 +163,7 @@ def _read_guard(choice: Choice) -> _Guarded:
 
 def _lock(uuid: str) -> FileLock:
     """Taken by one night at a time; entering it raises Timeout for the second."""
-    folder = cache_folder().parent / "gpus"
+    folder = user_cache() / "gpus"
     folder.mkdir(parents=True, exist_ok=True)
     return FileLock(folder / f"{uuid}.lock", timeout=0)
 

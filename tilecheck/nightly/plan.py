@@ -137,8 +137,7 @@ def _pytest(choice: Choice, name: str, reports: bool, *arguments: str) -> Step:
 
 
 def _stage(choice: Choice, name: str, *steps: Step, gates: bool = True) -> Stage:
-    on_gpu = name in ON_GPU and not choice.simulate
-    return Stage(name, steps, choice.seconds(name), on_gpu, gates)
+    return Stage(name, steps, choice.seconds(name), gates)
 
 
 def _doctor(choice: Choice, refused: bool) -> Stage:

@@ -73,14 +73,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """name: of one word.  seconds: its limit, all steps together.  on_gpu: it wants the guard's leave.
-    gates: whether it can turn the night red.
-    """
+    """name: of one word.  seconds: its limit, all steps together.  gates: it can turn the night red."""
 
     name: str
     steps: tuple[Step, ...]
     seconds: float
-    on_gpu: bool = True
     gates: bool = True
 
 

@@ -17,8 +17,8 @@ from tilecheck.codegen.collection import Collection as FactsOf
 from tilecheck.codegen.facts import Facts
 from tilecheck.codegen.store import DEFAULT
 from tilecheck.counting import many
+from tilecheck.gist import toolchain_changes
 from tilecheck.git import GitError, git
-from tilecheck.latency.baselines import toolchain_changes
 from tilecheck.nightly.drift import Drift
 from tilecheck.nightly.night import Failure, Night
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tilecheck.ledger import DANGEROUS
+from tilecheck.plugin.carried import carried_by_call
 from tilecheck.plugin.expected import known_of
 from tilecheck.plugin.options import option
 from tilecheck.plugin.repeat import command_of
@@ -196,10 +197,4 @@ def checker(request: pytest.FixtureRequest, tilecheck_device: "Device") -> Check
 
 def records(reports: Iterable[Any]) -> list[Record]:
     """The records that these reports of tests carry."""
-    return [
-        Record(**json.loads(value))
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        for name, value in report.user_properties
-        if name == RECORD
-    ]
+    return [Record(**json.loads(text)) for report in reports for text in carried_by_call(report, RECORD)]

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tilecheck.plugin.carried import reason_of_skip
 from tilecheck.plugin.lost import lost
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.rows import row_of
@@ -94,7 +95,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
             else lacking(row.spec, selection(item.config)) is None
         )
         if here:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            reason = reason_of_skip(report)
             report.outcome = "failed"
             report.longrepr = (
                 f"{reason}\n{spelling(item.config, 'require-gpu')}: a skip on the right hardware fails"

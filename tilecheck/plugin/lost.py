@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tilecheck.counting import many
+from tilecheck.plugin.carried import carried
 from tilecheck.plugin.ending import end_process
 from tilecheck.plugin.repeat import repeat_command
 from tilecheck.plugin.rows import uses_device
@@ -86,9 +87,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if loss is None:
         return
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum(
-        any(name == NOT_RUN for name, _ in getattr(report, "user_properties", ())) for report in skipped
-    )
+    count = sum(bool(carried(report, NOT_RUN)) for report in skipped)
     terminalreporter.section("tilecheck: not run", red=True)
     terminalreporter.write_line(str(loss))
     terminalreporter.write_line(

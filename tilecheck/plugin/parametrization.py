@@ -66,8 +66,7 @@ def _hostile_cases(config: pytest.Config) -> Iterator[KernelCase]:
 def _grid_cases(config: pytest.Config) -> Iterator[KernelCase]:
     for spec in specs(config):
         if spec.grid and selection(config).arch.name in spec.arches:
-            ids = spec.grid_cases or (spec.cases[0].id,)
-            yield from (KernelCase(spec, spec.case(id)) for id in ids)
+            yield from (KernelCase(spec, case) for case in spec.cases_of_grid)
 
 
 def _scheduled_cases(config: pytest.Config) -> Iterator[KernelCase]:
@@ -88,13 +87,13 @@ def _scheduled_cases(config: pytest.Config) -> Iterator[KernelCase]:
 
 def latency_cases(config: pytest.Config) -> Iterator[KernelCase]:
     """All rows that are timed."""
-    return (KernelCase(spec, spec.case(id)) for spec in specs(config) for id in spec.latency_cases)
+    return (KernelCase(spec, case) for spec in specs(config) for case in spec.cases_of_latency)
 
 
 def _tuned_cases(config: pytest.Config) -> Iterator[KernelCase]:
     for spec in specs(config):
         if spec.tuning and selection(config).arch.name in spec.arches:
-            yield KernelCase(spec, spec.case(spec.tuning_cases[0]) if spec.tuning_cases else spec.cases[0])
+            yield KernelCase(spec, spec.cases_of_tuning[0])
 
 
 _ROWS = {

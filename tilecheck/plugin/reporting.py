@@ -19,6 +19,7 @@ import pytest
 from tilecheck import __version__
 from tilecheck.files import shown
 from tilecheck.gist import gist
+from tilecheck.plugin.carried import carried, carried_by_call, reason_of_skip
 from tilecheck.plugin.checking import records
 from tilecheck.plugin.code.checking import FACTS, code_records
 from tilecheck.plugin.options import option, spelling
@@ -28,6 +29,7 @@ from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.runwords import head_of, rows_by_test_id
 from tilecheck.plugin.selection import active, selection
 from tilecheck.plugin.timing.stopwatch import latency_records
+from tilecheck.plugin.tuning import SEARCHED
 from tilecheck.report import folder as files
 from tilecheck.report.assembly import assemble, function_of, section_of_file
 from tilecheck.report.journal import Journal
@@ -36,9 +38,6 @@ from tilecheck.report.watch import Watcher
 
 _SHORT = 0.05
 """Seconds under which a set-up or a tear-down that passed is not worth a line."""
-
-_SEARCHED = "tilecheck-tuned"
-"""Name of the user property that holds what came of a search for schedules, as text."""
 
 _MISMATCH = "tilecheck.conformance.Mismatch: "
 
@@ -291,8 +290,7 @@ def _message(report: Any, outcome: str) -> tuple[str, str]:
     if outcome in ("xfailed", "xpassed"):
         return str(report.wasxfail), ""
     if outcome == "skipped":
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        return reason.removeprefix("Skipped: "), ""
+        return reason_of_skip(report).removeprefix("Skipped: "), ""
     text = str(report.longrepr or "no message").strip()
     told = [text, *(content for title, content in getattr(report, "sections", ()) if title == "repeat")]
     commands = [
@@ -336,7 +334,7 @@ def _numerics(report: Any, place: Place) -> Iterator[Numerics]:
 
 
 def _code(report: Any, place: Place) -> Iterator[Code]:
-    facts = next((json.loads(v) for n, v in report.user_properties if n == FACTS), None)
+    facts = next(map(json.loads, carried(report, FACTS)), None)
     for found in code_records(report):
         failed = found.finding in ("compile error", "no compiler")
         yield Code(
@@ -393,7 +391,5 @@ def _latency(report: Any, place: Place, config: pytest.Config) -> Iterator[Laten
 
 
 def _searches(report: Any, place: Place) -> Iterator[Search]:
-    if report.when == "call":
-        for name, value in report.user_properties:
-            if name == _SEARCHED:
-                yield Search(report.nodeid, place.kernel, place.case, str(value))
+    for text in carried_by_call(report, SEARCHED):
+        yield Search(report.nodeid, place.kernel, place.case, text)

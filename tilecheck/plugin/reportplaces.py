@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tilecheck.plugin.carried import carried
 from tilecheck.plugin.options import option
 from tilecheck.plugin.rows import code_row_of, row_of
 
@@ -31,10 +32,7 @@ class Place:
 
 def place_of(report: Any) -> Place | None:
     """The place of a test, or of the test of a report; None for one of a process that died."""
-    for name, value in getattr(report, "user_properties", ()):
-        if name == PLACE:
-            return Place(**json.loads(value))
-    return None
+    return next((Place(**json.loads(text)) for text in carried(report, PLACE)), None)
 
 
 def section_of(item: pytest.Item) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tilecheck.plugin.carried import carried
 from tilecheck.plugin.checking import Record, records
 from tilecheck.plugin.limits import NEEDS_GPU, SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
 from tilecheck.plugin.options import spelling
@@ -85,13 +86,8 @@ def _share(used: float) -> str:
 
 def _skipped_for(cause: str, reports: Iterable[Any]) -> list[str]:
     """What the tests that were skipped for a cause, which is the name of a user property, say of it."""
-    return [
-        str(value)
-        for report in reports
-        if getattr(report, "skipped", False)
-        for name, value in getattr(report, "user_properties", ())  # a module that skips itself has none
-        if name == cause
-    ]
+    skipped = (report for report in reports if getattr(report, "skipped", False))
+    return [said for report in skipped for said in carried(report, cause)]
 
 
 def _left_out_line(count: int, device: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tilecheck.gpus import cores
+from tilecheck.plugin.carried import carried_by_call
 from tilecheck.plugin.options import option
 from tilecheck.plugin.rows import KernelCase
 from tilecheck.plugin.specs import specs
@@ -23,7 +24,7 @@ MOST = 24
 BUDGET = 120.0
 """Seconds that they have; the confirmation takes about one minute more."""
 
-REPORT = "tilecheck-tuned"
+SEARCHED = "tilecheck-tuned"
 """Name of the user property of a test's report that holds the text of its search."""
 
 
@@ -76,7 +77,7 @@ class Tuner:
                 most=most,
                 batch=max(8, jobs),
             )
-        self._item.user_properties.append((REPORT, text_of(tuned)))
+        self._item.user_properties.append((SEARCHED, text_of(tuned)))
         return tuned
 
 
@@ -88,14 +89,8 @@ def tuner(request: pytest.FixtureRequest) -> Tuner:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The report of each search."""
-    texts = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        for name, value in report.user_properties
-        if name == REPORT
-    ]
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    texts = [text for report in reports for text in carried_by_call(report, SEARCHED)]
     if texts:
         terminalreporter.section("tilecheck: schedules")
         terminalreporter.write_line("\n\n".join(texts))

@@ -7,7 +7,7 @@ assembly   a report out of a journal
 merging    one report of several runs
 overview   states, counts and findings, as both pages show them
 summary    summary.md, for the summary of a CI job
-plots      SVG, by matplotlib
+plots      SVG, by matplotlib; roofs has what rows lie under
 page       index.html
 sparks     small plots for tables, as paths of SVG
 rendering  pages, by Jinja2

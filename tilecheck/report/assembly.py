@@ -39,7 +39,6 @@ class _State:
     code: dict[tuple[str, str], Code] = field(default_factory=dict)
     latency: list[Latency] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     ended: str = DIED
     exit: int | None = None
 
@@ -75,8 +74,6 @@ def _take(state: _State, event: Event) -> None:
         state.running[test.id] = float(event["at"]), test
     elif kind == "phase":
         _phase(state, event)
-    elif kind == "note":
-        state.notes.append(str(event["text"]))
     elif kind == "end":
         state.ended, state.exit = str(event["ended"]), event["exit"]
 
@@ -153,7 +150,6 @@ def _report(state: _State) -> Report:
         ended=state.ended,
         exit=state.exit,
         sections=tuple(_sections(state)),
-        notes=(*run.notes, *state.notes),
         under_way={
             test.id: state.at - begun
             for begun, test in sorted(state.running.values(), key=lambda each: each[0])

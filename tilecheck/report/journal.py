@@ -7,7 +7,6 @@ plan    how many tests were selected of each function: `functions`; of known one
 begin   a test starts: `test`, as in the model if nothing more should come of it
 phase   a phase of a test has ended: `test` as in the model, `when`, and its records: `numerics`, `code`,
         `latency`, `searches`
-note    `text`, for the run's notes
 death   somebody else saw that the run is dead
 end     the run ended: `exit`, and `ended` in words
 """

@@ -247,6 +247,6 @@ def _environment(report: Report, seconds: float) -> SectionView:
     return SectionView("environment", "failed" if refused else "crashed", seconds, {}, early[0].ended)
 
 
-def _planned(run: object) -> bool:
+def _planned(run: Run) -> bool:
     """Whether a run got as far as having its tests together."""
-    return any(section.planned is not None for section in getattr(run, "sections", ()))
+    return any(section.planned is not None for section in run.sections)

@@ -19,6 +19,7 @@ from torch import Tensor
 from tilecheck.simulator.findings import Location
 from tilecheck.simulator.memory import (
     Array,
+    Registers,
     folded,
     joined_by,
     mark_written,
@@ -390,7 +391,14 @@ def offsets(index: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
     return flat
 
 
-def registers_index(s: State, indices: Sequence[Closure], shape: tuple[int, ...]) -> Any:
-    """The cell that all lanes name; None if out of range."""
+def cell_of(
+    s: State, registers: Registers, indices: Sequence[Closure], location: Location
+) -> tuple[int, ...] | None:
+    """The cell that all lanes name; None, and a finding, if it is out of range."""
     cell = tuple(int(i(s)) for i in indices)
-    return cell if all(0 <= c < n for c, n in zip(cell, shape, strict=True)) else None
+    if all(0 <= c < n for c, n in zip(cell, registers.shape, strict=True)):
+        return cell
+    name = registers.name
+    text = f"{name}[{', '.join(map(str, cell))}]; {name} is {registers.shape} ({s.where})"
+    s.findings.add("out of range", location, name, text)
+    return None

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilecheck.simulator.access import Closure, registers_index
+from tilecheck.simulator.access import Closure, cell_of
 from tilecheck.simulator.intrinsics import INTRINSICS
 from tilecheck.simulator.state import State, both
 from tilecheck.simulator.translator import CALLS, EXPRESSIONS, Translator, handles, operator_name
@@ -201,12 +201,8 @@ def _load_register(t: Translator, node: Any, slot: int) -> Closure:
 
     def evaluate(s: State) -> Value:
         registers = s.memory[slot]
-        cell = registers_index(s, indices, registers.shape)
+        cell = cell_of(s, registers, indices, location)
         if cell is None:
-            at = ", ".join(str(int(i(s))) for i in indices)
-            s.findings.add(
-                "out of range", location, name, f"{name}[{at}]; {name} is {registers.shape} ({s.where})"
-            )
             return blank
         held = registers.cells.get(cell)
         if held is None:

@@ -13,15 +13,11 @@ from torch import Tensor
 from tilecheck.simulator.values import Value, as_tensor, bits_of, cast, is_float, is_float8, value_dtype, wrap
 
 Function = Callable[..., Value]
-INTRINSICS: dict[str, Callable[[str, Sequence[str]], Function]] = {}
+Maker = Callable[[str, Sequence[str]], Function]
+"""From the result's dtype and those of the arguments to the function on values."""
 
 
-def _enter(names: Sequence[str], make: Callable[[str, Sequence[str]], Function]) -> None:
-    for name in names:
-        INTRINSICS[name] = make
-
-
-def _of_floats(function: Callable[..., Tensor]) -> Callable[[str, Sequence[str]], Function]:
+def _of_floats(function: Callable[..., Tensor]) -> Maker:
     """A function of floats, each in its own dtype; torch calculates half and bfloat16 in float32 and rounds
     once.
     """
@@ -41,6 +37,10 @@ def _of_floats(function: Callable[..., Tensor]) -> Callable[[str, Sequence[str]]
 
 def _round_away(x: Tensor) -> Tensor:
     return torch.where(x >= 0, torch.floor(x + 0.5), torch.ceil(x - 0.5))
+
+
+def _fma(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return (x.double() * y.double() + z.double()).to(x.dtype)
 
 
 _FLOATS: dict[str, Callable[..., Any]] = {
@@ -79,7 +79,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tirx.hypot": torch.hypot,
     "tirx.nextafter": torch.nextafter,
     "tirx.pow": torch.pow,
-    "tirx.fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
+    "tirx.fma": _fma,
     "tirx.isnan": torch.isnan,
     "tirx.isinf": torch.isinf,
     "tirx.isfinite": torch.isfinite,
@@ -93,13 +93,11 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tl.__tan": torch.tan,
     "tl.fast_rcp": torch.reciprocal,
     "tl.fmul": torch.mul,
-    "tl.fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
+    "tl.fma": _fma,
     "tl.round_ties_away_from_zero": _round_away,
     "tl.ieee_frsqrt": torch.rsqrt,
     "__tanhf": torch.tanh,  # CUDA's own, as an external function
 }
-for _name, _function in _FLOATS.items():
-    _enter([_name], _of_floats(_function))
 
 # The last argument of these is the rounding mode; whoever translates a call refuses all but round-to-nearest.
 _IEEE: dict[str, Callable[..., Any]] = {
@@ -109,28 +107,19 @@ _IEEE: dict[str, Callable[..., Any]] = {
     "tl.ieee_fdiv": torch.div,
     "tl.ieee_frcp": torch.reciprocal,
     "tl.ieee_fsqrt": torch.sqrt,
-    "tl.ieee_fmaf": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
+    "tl.ieee_fmaf": _fma,
 }
 
 
-def _ieee(function: Callable[..., Any]) -> Callable[[str, Sequence[str]], Function]:
+def _ieee(function: Callable[..., Any]) -> Maker:
     def make(dtype: str, arguments: Sequence[str]) -> Function:
         return lambda *values: function(*(as_tensor(v, dtype) for v in values[:-1]))
 
     return make
 
 
-for _name, _function in _IEEE.items():
-    _enter([_name], _ieee(_function))
-
-
-def _bitwise(function: Callable[[Value, Value], Value]) -> Callable[[str, Sequence[str]], Function]:
+def _plain(function: Callable[..., Value]) -> Maker:
     return lambda dtype, arguments: function
-
-
-_enter(["tirx.bitwise_and"], _bitwise(lambda a, b: a & b))
-_enter(["tirx.bitwise_or"], _bitwise(lambda a, b: a | b))
-_enter(["tirx.bitwise_xor"], _bitwise(lambda a, b: a ^ b))
 
 
 def _bitwise_not(dtype: str, arguments: Sequence[str]) -> Function:
@@ -157,19 +146,7 @@ def _shift_right(dtype: str, arguments: Sequence[str]) -> Function:
     return shift
 
 
-_enter(["tirx.bitwise_not"], _bitwise_not)
-_enter(["tirx.shift_left"], _shift_left)
-_enter(["tirx.shift_right"], _shift_right)
-
-
-def _abs(dtype: str, arguments: Sequence[str]) -> Function:
-    return abs
-
-
-_enter(["tirx.abs"], _abs)
-
-
-def _bits(count: Callable[[int, int], int]) -> Callable[[str, Sequence[str]], Function]:
+def _bits(count: Callable[[int, int], int]) -> Maker:
     """A function of the bits of an integer, calculated number by number."""
 
     def make(dtype: str, arguments: Sequence[str]) -> Function:
@@ -186,19 +163,11 @@ def _bits(count: Callable[[int, int], int]) -> Callable[[str, Sequence[str]], Fu
     return make
 
 
-_enter(["tirx.popcount"], _bits(lambda v, width: v.bit_count()))
-_enter(["tirx.clz"], _bits(lambda v, width: width - v.bit_length()))
-_enter(["tl.__ffs"], _bits(lambda v, width: (v & -v).bit_length()))
-
-
 def _clamp(dtype: str, arguments: Sequence[str]) -> Function:
     def calculate(value: Value, low: Value, high: Value) -> Value:
         return torch.clamp(*(as_tensor(v, dtype) for v in (value, low, high)))
 
     return calculate
-
-
-_enter(["tl.clamp"], _clamp)
 
 
 def _pow_of_int(dtype: str, arguments: Sequence[str]) -> Function:
@@ -211,11 +180,24 @@ def _pow_of_int(dtype: str, arguments: Sequence[str]) -> Function:
     return calculate
 
 
-_enter(["tl.pow_of_int"], _pow_of_int)
-
-
 def _ldexp(dtype: str, arguments: Sequence[str]) -> Function:
     return lambda x, e: torch.ldexp(as_tensor(x, dtype), torch.as_tensor(e))
 
 
-_enter(["tirx.ldexp"], _ldexp)
+INTRINSICS: dict[str, Maker] = {
+    **{name: _of_floats(function) for name, function in _FLOATS.items()},
+    **{name: _ieee(function) for name, function in _IEEE.items()},
+    "tirx.bitwise_and": _plain(lambda a, b: a & b),
+    "tirx.bitwise_or": _plain(lambda a, b: a | b),
+    "tirx.bitwise_xor": _plain(lambda a, b: a ^ b),
+    "tirx.bitwise_not": _bitwise_not,
+    "tirx.shift_left": _shift_left,
+    "tirx.shift_right": _shift_right,
+    "tirx.abs": _plain(abs),
+    "tirx.popcount": _bits(lambda v, width: v.bit_count()),
+    "tirx.clz": _bits(lambda v, width: width - v.bit_length()),
+    "tl.__ffs": _bits(lambda v, width: (v & -v).bit_length()),
+    "tl.clamp": _clamp,
+    "tl.pow_of_int": _pow_of_int,
+    "tirx.ldexp": _ldexp,
+}

@@ -155,18 +155,13 @@ def parameter(name: str, dtype: str, data: Tensor, unit: int, *, stored_to: bool
     """A tensor of the caller; with shadows where the program stores to it, of readers where it also reads."""
     if data.dtype is not memory_dtype(dtype):
         data = data.view(memory_dtype(dtype))
-    storage = Storage(unit=unit)
+    array = Array(name, dtype, "global", data, Storage(unit=unit))
     if stored_to:
-        span = (
-            1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride(), strict=True))
-            if data.numel()
-            else 0
-        )
-        entries = span * (data.dtype.itemsize // unit)
-        storage.owner = torch.zeros(entries, dtype=torch.int32)
-        storage.reader = torch.zeros(entries, dtype=torch.int32) if read else None
-        storage.ever = torch.zeros(entries, dtype=torch.bool)
-    return Array(name, dtype, "global", data, storage)
+        entries = array.span * array.scale
+        array.storage.owner = torch.zeros(entries, dtype=torch.int32)
+        array.storage.reader = torch.zeros(entries, dtype=torch.int32) if read else None
+        array.storage.ever = torch.zeros(entries, dtype=torch.bool)
+    return array
 
 
 def view(base: Array, name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilecheck.simulator.access import Affine, Closure, registers_index
+from tilecheck.simulator.access import Affine, Closure, cell_of
 from tilecheck.simulator.clusters import run_clusters
 from tilecheck.simulator.intrinsics import INTRINSICS
 from tilecheck.simulator.iterations import watches_of
@@ -140,17 +140,12 @@ def _store(t: Translator, node: Any) -> Closure:
 
 def _store_register(t: Translator, node: Any, slot: int, value: Closure) -> Closure:
     indices = [t.expr(i) for i in t.indices(node)]
-    location, name = t.location, node.buffer.name
+    location = t.location
 
     def run(s: State) -> None:
         registers: Registers = s.memory[slot]
-        cell = registers_index(s, indices, registers.shape)
-        if cell is None:
-            at = ", ".join(str(int(i(s))) for i in indices)
-            s.findings.add(
-                "out of range", location, name, f"{name}[{at}]; {name} is {registers.shape} ({s.where})"
-            )
-        else:
+        cell = cell_of(s, registers, indices, location)
+        if cell is not None:
             registers.store(cell, value(s), s.mask)
 
     return run

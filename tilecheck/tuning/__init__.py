@@ -2,7 +2,6 @@
 
 space       the schedules to try: legal, and within the architecture's limits
 ranking     which of them are likely: a cost model
-chips       the GPUs that the model reckons for where none is at hand
 outcomes    what became of a candidate, and why
 child       a process that may hang or die, and answers requests until then
 worker      what it does: compiles, checks and times candidates
@@ -17,7 +16,7 @@ private     a folder that nobody else can write
 confirm     winner and default in turn: is it faster beyond noise?
 winners     the file of tuned schedules
 lookup      which of them a case uses
-explore     how each knob moves latency
+explore     how each knob moves latency; plot draws it
 tune        all of it, for one case
 machine     what it needs of this machine
 report      what it came to, as text

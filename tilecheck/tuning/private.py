@@ -4,6 +4,8 @@ import os
 import stat
 from pathlib import Path
 
+from tilecheck.files import user_cache
+
 
 def private_folder(*names: str, inside: Path | None = None) -> Path:
     """The folder `names` below the user's cache folder, made with mode 0700 where it does not exist.
@@ -11,8 +13,7 @@ def private_folder(*names: str, inside: Path | None = None) -> Path:
     inside: a folder that it must not lie in: the project's, whose files others write.
     Raises PermissionError, in one line, where somebody else could put files there.
     """
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home, "tilecheck", "tuning").absolute()
+    folder = (user_cache() / "tuning").absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     for step in (folder, *(folder.joinpath(*names[: i + 1]) for i in range(len(names)))):
         step.mkdir(mode=0o700, exist_ok=True)

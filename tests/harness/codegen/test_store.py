@@ -12,6 +12,7 @@ from tests.harness.facts import AMPERE, HOPPER, changed
 from tilecheck import files
 from tilecheck.codegen import changes, store
 from tilecheck.codegen.facts import Facts
+from tilecheck.gist import toolchain_changes
 
 hypothesis = pytest.importorskip("hypothesis", reason="wants the extra: pip install -e .[test]")
 st = hypothesis.strategies
@@ -353,6 +354,6 @@ class TestChanges:
         ]
 
     def test_toolchains(self) -> None:
-        assert changes.toolchain_changes(TOOLS, TOOLS) == ""
-        assert changes.toolchain_changes(TOOLS, NEWER) == "nvcc 13.0.88 -> 13.1.80"
-        assert changes.toolchain_changes(TOOLS, {"nvcc": "13.0.88"}) == "tilelang 0.1.15 -> none"
+        assert toolchain_changes(TOOLS, TOOLS) == ""
+        assert toolchain_changes(TOOLS, NEWER) == "nvcc 13.0.88 -> 13.1.80"
+        assert toolchain_changes(TOOLS, {"nvcc": "13.0.88"}) == "tilelang 0.1.15 -> none"

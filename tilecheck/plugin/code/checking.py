@@ -10,7 +10,9 @@ import pytest
 
 from tilecheck import environment
 from tilecheck.codegen import changes, store
+from tilecheck.gist import toolchain_changes
 from tilecheck.ledger import Known
+from tilecheck.plugin.carried import carried_by_call
 from tilecheck.plugin.code.rows import baselines, key_of, rows_to_store, selected, selected_arches
 from tilecheck.plugin.code.shared import SharedRow
 from tilecheck.plugin.expected import known_of_code, reason_of
@@ -105,7 +107,7 @@ class CodeChecker:
         updating: bool = option(self._config, "update-facts")
         moved = ""
         if stored and stored.facts:
-            moved = changes.toolchain_changes(stored.toolchain, toolchain.fingerprint)
+            moved = toolchain_changes(stored.toolchain, toolchain.fingerprint)
         if updating and moved:
             self._refuse_a_part(row, moved)
         facts = self._facts_of(row, toolchain)
@@ -279,9 +281,7 @@ def code_checker(request: pytest.FixtureRequest) -> CodeChecker:
 
 def code_records(report: Any) -> list[CodeRecord]:
     """The records that the report of a test carries."""
-    if getattr(report, "when", None) != "call":
-        return []
-    found = (json.loads(value) for name, value in report.user_properties if name == RECORD)
+    found = map(json.loads, carried_by_call(report, RECORD))
     return [CodeRecord(**{**record, "key": tuple(record["key"])}) for record in found]
 
 

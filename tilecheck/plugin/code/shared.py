@@ -61,10 +61,10 @@ def _rows(config: pytest.Config, arch: str, whole: bool) -> Iterator[SharedRow]:
 
     for spec in specs(config):
         if spec.grid and spec.shared_memory is not None and arch in spec.arches:
-            for id in spec.grid_cases or (spec.cases[0].id,):
-                grid = Grid(spec, spec.case(id), ARCHES[arch])
+            for case in spec.cases_of_grid:
+                grid = Grid(spec, case, ARCHES[arch])
                 for variant in grid.full() if whole else grid.pairwise():
-                    yield SharedRow(spec, spec.case(id), ARCHES[arch], variant)
+                    yield SharedRow(spec, case, ARCHES[arch], variant)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tilecheck.codegen import changes, store
+from tilecheck.gist import toolchain_changes
 from tilecheck.plugin.code.checking import CodeRecord, code_records
 from tilecheck.plugin.code.rows import baselines, code_rows, key_of, rows_to_store
 from tilecheck.plugin.options import option
@@ -75,7 +76,7 @@ def _update(config: pytest.Config, arch: str, records: Sequence[CodeRecord]) -> 
     whole = rows_to_store(config, arch, versions.get("tilelang", "none")).keys() <= facts.keys()
     dropped = sorted(old.keys() - facts.keys()) if whole else []
     moved = changes.compare({key: old[key] for key in old.keys() & facts.keys()}, facts)
-    toolchain = changes.toolchain_changes(stored.toolchain, versions) if stored else ""
+    toolchain = toolchain_changes(stored.toolchain, versions) if stored else ""
     if moved or dropped or toolchain:
         store.update(path, arch, versions, facts, drop=dropped, whole=whole)
     ids = {record.key: record.row for record in records}

@@ -12,6 +12,7 @@ import pytest
 
 from tilecheck.files import shown
 from tilecheck.latency.baselines import orphaned
+from tilecheck.plugin.carried import reason_of_skip
 from tilecheck.plugin.limits import lacking
 from tilecheck.plugin.lost import lost
 from tilecheck.plugin.parametrization import latency_cases
@@ -101,7 +102,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     if run.bar is None or not run.gates or lost(item.config):
         return report
     if row.id in run.bar.rows or lacking(row.spec, selection(item.config)) is None:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason_of_skip(report)
         report.outcome = "failed"
         report.longrepr = f"{row.id} was not timed: {reason}\na row that is skipped has no verdict"
     return report

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tilecheck.files import shown
+from tilecheck.gist import toolchain_changes
 from tilecheck.latency import bench
-from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned, toolchain_changes
+from tilecheck.latency.baselines import StoredRow, libraries_of, orphaned
 from tilecheck.latency.gate import (
     Judgement,
     Measurement,
@@ -26,6 +27,7 @@ from tilecheck.latency.gate import (
     seconds,
     settle,
 )
+from tilecheck.plugin.carried import carried_by_call
 from tilecheck.plugin.checking import Checker
 from tilecheck.plugin.repeat import test_command
 from tilecheck.plugin.rows import KernelCase, row_of
@@ -349,11 +351,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 def latency_records(reports: Iterable[Any]) -> list[LatencyRecord]:
     """The records that these reports of tests carry."""
     return [
-        LatencyRecord(**json.loads(value))
+        LatencyRecord(**json.loads(text))
         for report in reports
-        if getattr(report, "when", None) == "call" and report.outcome != "rerun"
-        for name, value in report.user_properties
-        if name == LATENCY
+        for text in carried_by_call(report, LATENCY)
+        if report.outcome != "rerun"
     ]
 
 
