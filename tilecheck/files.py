@@ -8,8 +8,15 @@ from pathlib import Path
 
 
 def replace(path: Path, text: str) -> None:
-    """Writes a file whole or not at all; a link, and the permissions of what is there, stay as they are."""
-    path = path.resolve()
+    """Writes a file whole or not at all; a link, and the permissions of what is there, stay as they are.
+
+    What is no file but a device or a pipe, as /dev/null and /dev/stdout, is written to.
+    """
+    if is_stream(path):
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        return
+    path = Path(os.path.realpath(path))  # `resolve` raises no OSError for a link that leads to itself
     with _beside(path, text) as made:
         with suppress(FileNotFoundError):
             made.chmod(path.stat().st_mode & 0o777)
@@ -20,6 +27,11 @@ def create(path: Path, text: str) -> None:
     """Writes a new file, whole or not at all; FileExistsError where there is one."""
     with _beside(path, text) as made:
         os.link(made, path)  # unlike a rename, this fails where there is a file
+
+
+def is_stream(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a folder: root would put a file in its place."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def shown(path: Path) -> str:

@@ -10,6 +10,7 @@ runs what nvcc translates it to; no winner is stored then.
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,9 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     target.check("--json", arguments.json)
     target.check("--plot", arguments.plot)
+    written = [os.path.realpath(each) for each in (arguments.json, arguments.plot) if each is not None]
+    if len(set(written)) < len(written):
+        raise BadInput(f"--json and --plot are both {arguments.plot}; name two files")
     project = project_of(arguments)
     spec = kernel_named(arguments.kernel, specs_of(project))
     if not spec.tuning:

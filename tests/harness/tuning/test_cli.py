@@ -1,6 +1,7 @@
 """`tilecheck tune`: its options, what it prints, and its exit codes; with a bench of made-up times."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -209,6 +210,39 @@ def test_wrong_usage_is_one_line(
     assert message in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json", "loop"], "--json loop: Too many levels of symbolic links; name another file"),
+        (["--json", "n" * 300], "File name too long; name another file"),
+        (["--plot", "copy_to_tune.py/a.svg"], "copy_to_tune.py is no folder; name another file"),
+        (["--json", "a", "--plot", "./a"], "--json and --plot are both a; name two files"),
+        (["--json", "link", "--plot", "a"], "--json and --plot are both a; name two files"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_search(
+    project: Path,
+    bench: Entered,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (project / "loop").symlink_to("loop")
+    (project / "link").symlink_to("a")
+    assert main(["tune", "copy", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+    assert not bench.compiled
+
+
+def test_outcomes_may_go_to_a_pipe(project: Path, bench: Entered) -> None:
+    os.mkfifo(project / "pipe")
+    reading = os.open(project / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert main(["tune", "copy", "--most", "2", "--json", "pipe"]) == 0
+    assert json.loads(os.read(reading, 1 << 16))[0]["kernel"] == "copy"
+    os.close(reading)
+
+
 @pytest.mark.parametrize("found", [GPU, environment.Machine(no_driver="none")])
 @pytest.mark.parametrize("asked", [["sm_80"], ["sm_90a", "sm_80"]])
 def test_an_architecture_that_the_kernel_is_not_for_is_refused(
@@ -265,7 +299,6 @@ def test_a_kernel_without_a_space_is_told_so(project: Path, capsys: pytest.Captu
 def test_an_interrupt_ends_with_130_and_a_report(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import os
     import signal
 
     bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 2 else None
