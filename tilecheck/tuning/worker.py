@@ -207,7 +207,8 @@ class Worker:
         return None
 
     def _program(self, values: Mapping[str, Any]) -> Program:
-        schedule = schedule_of(values, self._spec.schedule_for(self._case, self._arch))
+        usual = self._spec.schedule_for(self._case, self._arch)
+        schedule = schedule_of(values, usual, self._spec.tuning)
         return build_program(self._spec, self._case, self._arch, schedule)
 
     def _known_facts(self, program: Program) -> "Facts | None":

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.harness.tuning.fakes import SOURCE, FakeBench, facts, goal, module_in
+from tests.harness.tuning.fakes import OTHER_TYPES, SOURCE, FakeBench, facts, goal, module_in
 from tilecheck import environment
 from tilecheck.arches import arch
 from tilecheck.cli import main
@@ -81,6 +82,58 @@ def test_a_search_prints_its_report_and_stores_the_winner(
     assert re.search(r"copy-long: 14 of 14 schedules, after .* s, best 200.0 us by t128-s1\n", err)
     (entry,) = read_winners(project / "schedules.json")
     assert entry.schedule == {"tile": 128, "stages": 1, "threads": 128}
+
+
+def test_values_of_any_type_that_can_be_stored_come_back_as_they_were(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def best_with_others(**values: Any) -> float:
+        differ = [values["warps"] == (2, 2), values["chunk"] is None, values["share"] == 1]
+        return 1e-4 * (values["tile"] / 32 + values["stages"] + sum(differ))
+
+    module_in(project, OTHER_TYPES)
+    bench.time = best_with_others
+    assert main(["tune", "copy"]) == 0
+    assert "stored in schedules.json" in capsys.readouterr().out
+    spec: KernelSpec = sys.modules["copy_to_tune"].SPEC
+    best = spec.schedule_for(spec.case("long"), goal(spec).arch)
+    found = (best.tile, best.stages, best.warps, best.chunk, best.share, best.elements)
+    assert found == (32, 1, (1, 4), 4, 0.5, 32)
+    # From the journal, too.
+    assert main(["tune", "copy"]) == 0
+    told = capsys.readouterr().out
+    assert "warps=(1, 4)" in told and "0 of them now" in told
+    assert re.search(r"\(1, 4\) +300.0 us|\(1, 4\) +200.0 us", told)
+
+
+@pytest.mark.parametrize(
+    "field", ["stage: enum.Enum = Stage.A", "stage: int = Level.A", "stage: frozenset = frozenset((1,))"]
+)
+def test_values_that_cannot_be_stored_are_refused_in_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], field: str
+) -> None:
+    kinds = """import enum
+
+
+    class Stage(enum.Enum):
+        A = 1
+
+
+    class Level(enum.IntEnum):
+        A = 1
+
+
+    @dataclass(frozen=True)"""
+    module_in(
+        project,
+        SOURCE.replace("@dataclass(frozen=True)", kinds).replace(
+            "threads: int = 128", f"threads: int = 128\n        {field}"
+        ),
+    )
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    assert "tilecheck: copy-long: kernel 'copy': stage=" in err and err.count("\n") == 1
+    assert "of its schedule cannot be kept in schedules.json; let it be a number, a text" in err
 
 
 def test_a_dry_run_stores_nothing(project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]) -> None:
