@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -286,17 +287,49 @@ def test_the_source_is_that_of_the_program_and_what_it_uses(
     assert before is not None and (before == after) is same
 
 
-def test_the_source_reaches_modules_beside_it(tmp_path: Path) -> None:
-    importing = "from beside import half\n\n\ndef program(N):\n    return half(N)\n"
+IMPORTING = {
+    "a name": "from beside import half\n\n\ndef program(N):\n    return half(N)\n",
+    "under another name": "from beside import half as h\n\n\ndef program(N):\n    return h(N)\n",
+    "all names": "from beside import *\n\n\ndef program(N):\n    return half(N)\n",
+    "the module": "import beside\n\n\ndef program(N):\n    return beside.half(N)\n",
+    "the module as another": "import beside as b\n\n\ndef program(N):\n    return b.half(N)\n",
+    "the module of a package": "from package import beside\n\n\ndef program(N):\n    return beside.half(N)\n",
+    "within the program": "def program(N):\n    from beside import half\n\n    return half(N)\n",
+    "the module within it": "def program(N):\n    import beside\n\n    return beside.half(N)\n",
+    "if it is there": "try:\n    from beside import half\nexcept ImportError:\n    half = None\n\n\n"
+    "def program(N):\n    return half(N)\n",
+}
+
+
+@pytest.mark.parametrize("how", IMPORTING)
+def test_the_source_reaches_modules_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "package", ModuleType("package"))
     hashes = []
-    for body in ("return N // 2", "return N // 3", "return N // 2  # again"):
+    for turn, body in enumerate(("return N // 2", "return N // 3", "return N // 2  # again")):
         (tmp_path / "beside.py").write_text(f"def half(N):\n    {body}\n")
-        sys.path.insert(0, str(tmp_path))
-        try:
-            hashes.append(source_hash(module_in(tmp_path, importing, f"importing_{len(hashes)}").program))
-        finally:
-            sys.path.remove(str(tmp_path))
+        beside = module_in(tmp_path, (tmp_path / "beside.py").read_text(), "beside")
+        monkeypatch.setattr(sys.modules["package"], "beside", beside, raising=False)
+        hashes.append(source_hash(module_in(tmp_path, IMPORTING[how], f"importing_{turn}").program))
     assert hashes[0] is not None and hashes[0] == hashes[2] != hashes[1]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if True:\n    def half(N):\n        return N // 2\nelse:\n    half = None\n",
+        "try:\n    half = int\nexcept ValueError:\n    half = 2\n",
+        "half = 4\nhalf -= 2\n",
+        "with open(__file__):\n    half = 2\n",
+    ],
+)
+def test_the_source_reaches_what_is_defined_on_conditions_and_twice(tmp_path: Path, source: str) -> None:
+    program = "\n\ndef program(N):\n    return half\n"
+    before = source_hash(module_in(tmp_path, source + program, "defined_1").program)
+    after = source_hash(module_in(tmp_path, source.replace("2", "3") + program, "defined_2").program)
+    assert before is not None and before != after
 
 
 def test_a_program_without_a_file_has_no_source() -> None:
