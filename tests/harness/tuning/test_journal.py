@@ -103,6 +103,7 @@ def test_one_process_has_it_at_a_time(identity: Identity, tmp_path: Path) -> Non
         {"dtype": "float16"},
         {"flags": {"causal": True}},
         {"source": "0" * 16},
+        {"judged": "0" * 16},
         {"pass_configs": {"tl.enable_fast_math": "True"}},
         {"case": "longer"},
     ],
