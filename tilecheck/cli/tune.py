@@ -125,17 +125,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _check_plot(arguments.plot, why)
     data: list[dict[str, Any]] = []
-    good = True
+    good, unstored = True, list[str]()
     if why is not None and arguments.most is None:
         early = "" if arguments.budget is None else ", and --budget can only end that early"
         note(f"nothing is timed here, so that {COMPILED} schedules are compiled{early}; --most N takes more")
-    for case in cases:
-        if why is None:
-            good = _tune(arguments, project, spec, case, older, data) and good
-        else:
-            good = (
-                _compile(arguments, project, spec, case, asked or (default_arch(spec),), why, data) and good
-            )
+    try:
+        for case in cases:
+            if why is None:
+                good = _tune(arguments, project, spec, case, older, data, unstored) and good
+            else:
+                arches = asked or (default_arch(spec),)
+                good = _compile(arguments, project, spec, case, arches, why, data) and good
+    except (BadInput, KeyboardInterrupt):
+        if arguments.json is not None and data:  # of the cases before
+            _write("--json", arguments.json, json.dumps(data, indent=1))
+        for told in unstored:
+            note(f"tilecheck: {told}")
+        raise
     if arguments.json is not None:
         _write("--json", arguments.json, json.dumps(data, indent=1))
     if arguments.plot is not None:
@@ -143,6 +149,8 @@ def run(arguments: argparse.Namespace) -> int:
             _write("--plot", arguments.plot, _drawn(data))
         else:
             note(f"--plot {arguments.plot}: not written, as no schedule has a time")
+    if unstored:
+        raise BadInput("; ".join(dict.fromkeys(unstored)))
     return 0 if good else 1
 
 
@@ -187,8 +195,12 @@ def _tune(
     case: "Case",
     older: str | None,
     data: list[dict[str, Any]],
+    unstored: list[str],
 ) -> bool:
-    """Whether a schedule is right and has a time; raises KeyboardInterrupt after an interrupted report."""
+    """Whether a schedule is right and has a time; raises KeyboardInterrupt after an interrupted report.
+
+    unstored: gets the reason where the winners' file could not be written.
+    """
     from tilecheck.tuning.explore import as_json
     from tilecheck.tuning.lookup import winners_file
     from tilecheck.tuning.machine import bench_for, goal_here, journals_folder
@@ -210,10 +222,12 @@ def _tune(
                     most=arguments.most,
                     batch=max(8, arguments.jobs),
                 )
-        except (BenchError, ValueError, PermissionError) as error:
+        except (BenchError, ValueError, OSError) as error:
             raise BadInput(f"{spec.test_id(case)}: {error}") from error
     _report(text_of(tuned), data)
     data.append(_described(goal) | as_json(tuned.found.outcomes, spec.tuning))
+    if tuned.unstored:
+        unstored.append(f"{spec.test_id(case)}: {tuned.unstored}")
     if tuned.found.ended == "interrupted":
         raise KeyboardInterrupt
     return bool(tuned.found.timed)
@@ -266,7 +280,7 @@ def _compile(
             ]
             data.append(_described(goal) | {"compiled": rows})
             good = any(not isinstance(facts, Failure) for *_, facts in compiled.rows) and good
-    except (NoToolchain, BenchError, ValueError, PermissionError) as error:
+    except (NoToolchain, BenchError, ValueError, OSError) as error:
         raise BadInput(f"{spec.test_id(case)}: {error}") from error
     if len(several) > 1:
         _report(side_by_side(several), data)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tilecheck.cli import main
 from tilecheck.codegen import NoToolchain
 from tilecheck.launch import compile_target
 from tilecheck.spec import Case, KernelSpec
-from tilecheck.tuning import machine, plot
+from tilecheck.tuning import machine, plot, tune, winners
 from tilecheck.tuning.explore import Effect
 from tilecheck.tuning.outcomes import BenchError, Failure
 from tilecheck.tuning.tune import Goal
@@ -296,6 +297,65 @@ def test_outcomes_may_go_to_a_pipe(project: Path, bench: Entered) -> None:
     os.close(reading)
 
 
+def test_winners_that_cannot_be_written_take_nothing_else_along(
+    project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(winners, "replace", full)
+        assert main(["tune", "copy", "--case", "long", "--case", "far", "--json", "all.json"]) == 2
+    out, err = capsys.readouterr()
+    assert out.count(": kept (") == 2 and out.count("; not stored") == 2 and "knob" in out
+    said = f"copy-long: {project}/schedules.json cannot be written: No space left on device; copy-far: "
+    assert f"tilecheck: {said}" in err
+    assert [row["case"] for row in json.loads(Path("all.json").read_text())] == ["long", "far"]
+    assert main(["tune", "copy", "--case", "long", "--case", "far"]) == 0
+    assert len(read_winners(project / "schedules.json")) == 2
+
+
+def test_a_folder_of_kernels_that_cannot_be_written_is_told_before_the_search(
+    project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tune.os, "access", lambda path, _: str(path) != str(project))
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    assert "schedules.json cannot be written: search with --dry-run" in err and err.count("\n") == 1
+    assert bench.compiled == []
+    assert main(["tune", "copy", "--dry-run"]) == 0
+
+
+def test_outcomes_of_the_cases_before_are_written_however_it_ends(project: Path, bench: Entered) -> None:
+    def gone(_: Any) -> None:
+        if len(bench.measured) == 20:
+            raise BenchError("the GPU is gone")
+
+    bench.on_measure = gone
+    arguments = ["tune", "copy", "--case", "long", "--case", "far", "--json", "all.json"]
+    assert main(arguments) == 2
+    assert [len(row["outcomes"]) for row in json.loads(Path("all.json").read_text())] == [14]
+    bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 24 else None
+    assert main(arguments) == 130
+    first, second = json.loads(Path("all.json").read_text())
+    assert len(first["outcomes"]) == 14 and 0 < len(second["outcomes"]) < 14
+
+
+@pytest.mark.parametrize("cache", ["/proc/none", "/dev/null"])
+@pytest.mark.parametrize("arch", [[], ["--arch", "sm_80", "sm_90a"]])
+def test_a_cache_that_cannot_be_made_is_one_line(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    cache: str,
+    arch: list[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    assert main(["tune", "copy", "--most", "2", *arch]) == 2
+    err = capsys.readouterr().err
+    assert "cannot be made" in err and "set XDG_CACHE_HOME" in err and err.count("\n") == 1
+
+
 @pytest.mark.parametrize("found", [GPU, environment.Machine(no_driver="none")])
 @pytest.mark.parametrize("asked", [["sm_80"], ["sm_90a", "sm_80"]])
 def test_an_architecture_that_the_kernel_is_not_for_is_refused(
@@ -352,8 +412,6 @@ def test_a_kernel_without_a_space_is_told_so(project: Path, capsys: pytest.Captu
 def test_an_interrupt_ends_with_130_and_a_report(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import signal
-
     bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 2 else None
     assert main(["tune", "copy"]) == 130
     assert "the same command goes on where this stopped" in capsys.readouterr().out

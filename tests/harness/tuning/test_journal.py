@@ -1,6 +1,7 @@
 """The journal, and the folder that it is in."""
 
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,22 @@ def test_a_crash_before_the_first_line_was_whole_loses_nothing(identity: Identit
         journal.add(RIGHT)
     with Journal(tmp_path, identity) as journal:
         assert len(journal.outcomes) == 1
+
+
+def test_a_full_disk_leaves_no_half_of_a_line(identity: Identity, tmp_path: Path) -> None:
+    with Journal(tmp_path, identity) as journal:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 20, before[1]))
+        try:
+            for _ in range(2):
+                with pytest.raises(OSError, match=r"\.jsonl cannot be written: "):
+                    journal.add(RIGHT)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert journal.outcomes == {}
+        journal.add(WRONG)
+    with Journal(tmp_path, identity) as journal:
+        assert journal.outcomes == {WRONG.key: WRONG}
 
 
 @pytest.mark.parametrize("line", [b"[]\n", b"{}\n", b"nonsense\n", b'{"id": "a", "kind": "fast"}\n'])
@@ -148,6 +165,37 @@ def test_a_folder_on_a_way_that_others_can_change_is_refused(home: Path) -> None
     private_folder("kernels")
     home.parent.parent.chmod(0o777)
     with pytest.raises(PermissionError, match=r"others can write .*/cache \(mode 0777"):
+        private_folder("kernels")
+
+
+@pytest.mark.parametrize(
+    ("cache", "message"),
+    [
+        ("/proc/none", r"/proc/none/tilecheck cannot be made \(No such file or directory\)"),
+        ("/dev/null", r"/dev/null/tilecheck cannot be made \(Not a directory\)"),
+        ("/" + "n" * 300, r"cannot be made \(File name too long\)"),
+        (None, "you have no home folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, cache: str | None, message: str
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if cache is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    with pytest.raises(OSError, match=message + ": set XDG_CACHE_HOME to a folder of your own") as raised:
+        private_folder("kernels")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_in_the_folders_place_is_told(home: Path) -> None:
+    home.parent.parent.mkdir()
+    home.parent.write_text("")
+    with pytest.raises(OSError, match=r"tilecheck is no folder: set XDG_CACHE_HOME"):
         private_folder("kernels")
 
 

@@ -147,12 +147,40 @@ def test_a_malformed_file_is_refused_with_the_place(spec: KernelSpec, change: An
         read_winners(path)
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", '{"form": 1, "schedules": NaN}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[",
+        "[" * 100_000,
+        "[]",
+        '{"form": 1, "schedules": NaN}',
+        '{"form": 1, "schedules": {}, "schedules": {}}',
+    ],
+)
 def test_what_is_no_file_of_schedules_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "schedules.json"
     path.write_text(text)
     with pytest.raises(WinnersError, match=r"schedules\.json is no file of schedules"):
         read_winners(path)
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200", "copy", "long", "schedule", "tile"])
+def test_what_a_merge_left_twice_is_refused_with_its_name(spec: KernelSpec, name: str) -> None:
+    path = stored(spec, winner(spec))
+    table: Any = json.loads(path.read_text())["schedules"]
+    while name not in table:
+        table = next(each for key, each in table.items() if key == "schedule" or len(table) == 1)
+    again = f'"{name}": {json.dumps(table[name])}, '
+    path.write_text(path.read_text().replace(f'"{name}":', f'{again}"{name}":', 1))
+    with pytest.raises(WinnersError, match=f"{name!r} occurs twice in a table; remove one of the two"):
+        read_winners(path)
+
+
+def test_a_link_that_leads_to_itself_is_refused(spec: KernelSpec, tmp_path: Path) -> None:
+    (tmp_path / "schedules.json").symlink_to("schedules.json")
+    with pytest.raises(WinnersError, match=r"schedules\.json cannot be read: Too many levels of symbolic"):
+        spec.schedule_for(spec.case("long"), HOPPER)
 
 
 def test_its_own_entry_is_the_default_of_a_case(spec: KernelSpec) -> None:
