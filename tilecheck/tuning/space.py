@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilecheck.arches import Arch
-from tilecheck.schedules import Grid
-from tilecheck.spec import Case, KernelSpec
+from tilecheck.schedules import Grid, fault
+from tilecheck.spec import Case, KernelSpec, SpecError
 from tilecheck.tiling import Tiling
 from tilecheck.tuning.winners import FILE
 
@@ -72,12 +72,12 @@ def space_of(spec: KernelSpec, case: Case, arch: Arch) -> Space:
     _check_kept(spec, default)
     grid = Grid(spec, case, arch, knobs=spec.tuning)
     refused: Counter[str] = Counter()
+    _taken(spec, case, arch, default)  # which may lie outside the grid
     candidates = {"": Candidate("default", default)}
     legal = grid.full()
     for variant in legal:
         candidate = Candidate(variant.id, variant.schedule)
-        tiling = spec.tiling_of(case, arch, variant.schedule)
-        shared = spec.shared_memory_of(case, arch, variant.schedule)
+        shared, tiling = _taken(spec, case, arch, variant.schedule)
         if candidate.schedule == default:
             continue  # it has its place
         if (reason := unfit(arch, shared or 0, tiling)) is None:
@@ -94,6 +94,19 @@ def space_of(spec: KernelSpec, case: Case, arch: Arch) -> Space:
         legal=len(legal),
         refused=dict(refused),
     )
+
+
+def _taken(spec: KernelSpec, case: Case, arch: Arch, schedule: Any) -> tuple[int | None, Tiling | None]:
+    """Shared memory and tiling; ValueError, in one line, where the spec cannot say."""
+    asked = "shared_memory"
+    try:
+        shared = spec.shared_memory_of(case, arch, schedule)
+        asked = "tiling"
+        return shared, spec.tiling_of(case, arch, schedule)
+    except SpecError:
+        raise
+    except Exception as error:
+        raise ValueError(f"kernel {spec.name!r}: {asked} raised {fault(error, schedule)}") from error
 
 
 def unfit(arch: Arch, shared: int, tiling: Tiling | None) -> str | None:

@@ -356,6 +356,35 @@ def test_a_cache_that_cannot_be_made_is_one_line(
     assert "cannot be made" in err and "set XDG_CACHE_HOME" in err and err.count("\n") == 1
 
 
+FAULTY = {
+    "legal raised ZeroDivisionError: division by zero (copy_to_tune.py:": (
+        "        if schedule.tile > N:",
+        "        if schedule.stages == 1:\n            1 / 0\n        if schedule.tile > N:",
+    ),
+    "legal raised AssertionError: no message (": (
+        "        if schedule.tile > N:",
+        "        assert schedule.stages != 1\n        if schedule.tile > N:",
+    ),
+    "tiling raised ZeroDivisionError: ": ("return Tiling(-(-N // tile)", "return Tiling(1 // (stages - 1)"),
+    "shared_memory raised TypeError: ": ("tile * stages * 400", "None if stages == 1 else 1"),
+}
+
+
+@pytest.mark.parametrize("arch", [[], ["--arch", "sm_80"]])
+@pytest.mark.parametrize("message", FAULTY)
+def test_a_fault_of_the_specs_own_functions_is_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], message: str, arch: list[str]
+) -> None:
+    old, new = FAULTY[message]
+    assert old in SOURCE
+    module_in(project, SOURCE.replace(old, new))
+    assert main(["tune", "copy", *arch, "--most", "9"]) == 2
+    *_, told = capsys.readouterr().err.splitlines()
+    assert told.startswith("tilecheck: copy-long: kernel 'copy'") and message in told
+    assert re.search(r"for Schedule\(tile=\d+, stages=1, threads=128\)", told)
+    assert bench.compiled == []
+
+
 @pytest.mark.parametrize("found", [GPU, environment.Machine(no_driver="none")])
 @pytest.mark.parametrize("asked", [["sm_80"], ["sm_90a", "sm_80"]])
 def test_an_architecture_that_the_kernel_is_not_for_is_refused(
