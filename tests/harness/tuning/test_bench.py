@@ -132,6 +132,31 @@ def test_a_candidate_that_hangs_or_dies_does_not_disturb_the_next(
         assert isinstance(bench.measure(candidate(spec, 64)), Timing)
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("raise RuntimeError('no such layout')", "RuntimeError: no such layout"),
+        ("assert N % tile == 1", "AssertionError: no message"),
+        ("raise SystemExit('not this one')", "SystemExit: not this one"),
+        ("input()", "EOFError: EOF when reading a line"),
+    ],
+)
+def test_a_program_that_cannot_be_traced_costs_no_process(
+    spec: KernelSpec, tmp_path: Path, fault: str, reason: str
+) -> None:
+    with processes(spec, tmp_path) as bench:
+        path = tmp_path / "copy_to_tune.py"
+        old = "    last = N //"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, f"    if tile == 32:\n        {fault}\n{old}"))
+        assert bench.compile(candidate(spec, 64)) is None
+        process = bench._compilers[0]._process
+        found = bench.compile(candidate(spec, 32))
+        assert found == Failure("does not compile", f"the program cannot be traced: {reason}")
+        assert bench.compile(candidate(spec, 128)) is None
+        assert bench._compilers[0]._process is process
+
+
 def test_compile_errors_and_endless_compiles_are_told(
     spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

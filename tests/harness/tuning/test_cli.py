@@ -438,11 +438,13 @@ def test_a_kernel_without_a_space_is_told_so(project: Path, capsys: pytest.Captu
     assert "kernel 'copy' has nothing to tune" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_with_130_and_a_report(
-    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], signum: signal.Signals
 ) -> None:
-    bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 2 else None
+    bench.on_measure = lambda _: os.kill(os.getpid(), signum) if len(bench.measured) == 2 else None
     assert main(["tune", "copy"]) == 130
+    assert len(bench.measured) <= 3  # and not the rest of the batch
     assert "the same command goes on where this stopped" in capsys.readouterr().out
     done = len(bench.measured)
     bench.reopen()

@@ -267,7 +267,10 @@ def test_without_a_gpu_candidates_are_compiled_and_ranked_by_what_comes_out(spec
     assert places(usual[0]).index(usual[0]) > 0
     found = compile_ranked(goal(spec, "far"), bench, jobs=2, progress=lambda name, total: seen, most=3)
     assert len(found.rows) == 3
+    assert places("")[-1] == "t32-s1"
+    found = compile_ranked(goal(spec, "far"), bench, jobs=2, progress=lambda name, total: seen, most=14)
     text = text_of_compiled(found, "there is no GPU")
+    assert text.endswith("\nfailed:\n  does not compile: t32-s1: no such instruction")
     assert "nothing was timed: there is no GPU" in text
     assert "reckoned for an NVIDIA H200 (132 multiprocessors)" in text
 
