@@ -9,6 +9,7 @@ Pure: imports neither torch nor TileLang.
 """
 
 import itertools
+import math
 import re
 import traceback
 from collections.abc import Iterator, Mapping
@@ -77,7 +78,7 @@ class Grid:
         self._texts = _texts(knobs)
         sizes = [len(values) for values in self._values]
         self._starts = np.cumsum([0, *sizes])  # a value's number among those of all knobs
-        self.product = int(np.prod(sizes, dtype=np.int64))
+        self.product = math.prod(sizes)  # numpy's would come round to 0
         if self.product > LARGEST_PRODUCT:
             raise ValueError(
                 f"kernel {spec.name!r}: the grid has {' x '.join(map(str, sizes))} = {self.product} "

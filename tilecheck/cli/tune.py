@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     if others := [arch.name for arch in asked if arch.name not in spec.arches]:
         known = ", ".join(spec.arches)
         raise BadInput(f"kernel {spec.name!r} is not for {', '.join(others)}, but for {known}")
-    why, older = _what_runs_here(asked)
+    why, older = _what_runs_here(spec, asked)
     if arguments.plot is not None:
         _check_plot(arguments.plot, why)
     data: list[dict[str, Any]] = []
@@ -171,8 +171,11 @@ def _drawn(data: "Sequence[dict[str, Any]]") -> str:
     return svg({f"{row['kernel']}, {row['case']}": [Effect(**e) for e in row["effects"]] for row in data})
 
 
-def _what_runs_here(asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
-    """Why what is asked for cannot be timed here, or None; and the older architecture whose code it is."""
+def _what_runs_here(spec: "KernelSpec", asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
+    """Why what is asked for cannot be timed here, or None; and the older architecture whose code it is.
+
+    Raises BadInput where nothing is asked for, and the kernel is not for this GPU.
+    """
     from tilecheck import environment
     from tilecheck.arches import arch_of_capability
     from tilecheck.launch import runs_code_of
@@ -182,6 +185,9 @@ def _what_runs_here(asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
         return missing, None
     assert machine.capability is not None
     own = arch_of_capability(*machine.capability).name
+    if not asked and own not in spec.arches:
+        known = ", ".join(spec.arches)
+        raise BadInput(f"kernel {spec.name!r} is not for {own}, as this GPU is, but for {known}; see --arch")
     others = [arch.name for arch in asked if arch.name != own]
     if len(asked) == len(others) == 1 and runs_code_of(others[0], machine.capability):
         return None, others[0]

@@ -402,6 +402,20 @@ def test_an_architecture_that_the_kernel_is_not_for_is_refused(
     assert "kernel 'copy' is not for sm_80, but for sm_90a" in err and err.count("\n") == 1
 
 
+def test_a_kernel_that_is_not_for_this_gpu_is_not_tuned_for_it(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ampere = 'tuning_cases=("long",), arches=("sm_80", "sm_89")'
+    module_in(project, SOURCE.replace('tuning_cases=("long",)', ampere))
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    told = "kernel 'copy' is not for sm_90a, as this GPU is, but for sm_80, sm_89; see --arch\n"
+    assert err == f"tilecheck: {told}"
+    assert bench.compiled == []
+    assert main(["tune", "copy", "--arch", "sm_80"]) == 0  # translated
+    assert not (project / "schedules.json").exists()
+
+
 def test_a_spoilt_file_is_refused_in_one_line(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
 ) -> None:
