@@ -20,7 +20,7 @@ from tilecheck.cli import main
 from tilecheck.codegen import NoToolchain
 from tilecheck.launch import compile_target
 from tilecheck.spec import Case, KernelSpec
-from tilecheck.tuning import machine, plot, tune, winners
+from tilecheck.tuning import lookup, machine, plot, tune, winners
 from tilecheck.tuning.explore import Effect
 from tilecheck.tuning.outcomes import BenchError, Failure
 from tilecheck.tuning.tune import Goal
@@ -414,6 +414,21 @@ def test_a_kernel_that_is_not_for_this_gpu_is_not_tuned_for_it(
     assert bench.compiled == []
     assert main(["tune", "copy", "--arch", "sm_80"]) == 0  # translated
     assert not (project / "schedules.json").exists()
+
+
+def test_an_entry_that_is_out_of_date_is_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "copy"]) == 0
+    module_in(project, SOURCE.replace("if b * tile + i < last", "if b * tile + i < N"))
+    lookup._warn.cache_clear()
+    capsys.readouterr()
+    assert main(["tune", "copy", "--case", "long", "--dry-run"]) == 0
+    told, *progress = capsys.readouterr().err.splitlines()
+    assert told.startswith(
+        f"tilecheck: {project}/schedules.json: nvidia-h200, copy, long: not used: out of date"
+    )
+    assert all(line.startswith("copy-long: ") for line in progress)
 
 
 def test_a_spoilt_file_is_refused_in_one_line(
