@@ -1,6 +1,7 @@
 """What became of a candidate: how long it takes, or why that is not known."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -76,4 +77,6 @@ class Outcome:
             raise ValueError(f"{given!r} is no outcome: {error}") from None
         if made.kind not in get_args(Kind) or (made.kind == "timed") != (timing is not None):
             raise ValueError(f"{given!r} is no outcome")
+        if timing is not None and not (isinstance(timing.median, float) and 0 < timing.median < math.inf):
+            raise ValueError(f"{given!r} is no outcome: {timing.median!r} is no time")
         return made

@@ -89,6 +89,21 @@ def test_other_lines_are_refused_with_their_place(identity: Identity, tmp_path: 
         pass
 
 
+@pytest.mark.parametrize("median", ["NaN", "Infinity", "0.0", "-1e-05", '"fast"', "null", "true"])
+def test_what_is_no_time_is_refused(identity: Identity, tmp_path: Path, median: str) -> None:
+    """Nothing else looks at it again before it is the fastest."""
+    with Journal(tmp_path, identity) as journal:
+        journal.add(RIGHT)
+    text = journal.path.read_text()
+    assert '"median": 1e-05' in text
+    journal.path.write_text(text.replace('"median": 1e-05', f'"median": {median}'))
+    with (
+        pytest.raises(ValueError, match=r"\.jsonl:2 is not of a journal of this search .* is no time"),
+        journal,
+    ):
+        pass
+
+
 def test_the_journal_of_another_search_is_refused(identity: Identity, tmp_path: Path) -> None:
     with Journal(tmp_path, identity) as journal:
         pass
