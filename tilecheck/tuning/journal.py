@@ -82,7 +82,7 @@ class Journal:
                     self._found[outcome.key] = outcome
                 elif given != json.loads(json.dumps(self._identity.as_json())):
                     raise ValueError("another identity")
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(
                     f"{self.path}:{number} is not of a journal of this search ({error}): remove the file"
                 ) from None

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,7 +82,7 @@ class Tuned:
 
     refused: finalists that did not last, by id.  confirmed: None where nothing was to be confirmed.
     winner: the entry that was stored, or would be; None: what is in use stays.
-    stored: what became of the file, in one line; "" for nothing.  unstored: why it could not be written.
+    stored: what became of the file, in one line; "" for nothing.  unstored: why it was not written.
     """
 
     goal: Goal
@@ -119,8 +119,9 @@ def tune(
     candidates = in_order(space, goal.gpu)[:most]
     if winners is not None:
         _check_writable(winners)
+    identity = goal.identity
     bench.prepare()
-    with Journal(journals, goal.identity) as journal:
+    with Journal(journals, identity) as journal:
         found = Search(
             candidates=candidates,
             bench=bench,
@@ -135,6 +136,8 @@ def tune(
         bench.reopen()
         verdict, refused = _confirm(goal, space, found, bench, journal)
     tuned = Tuned(goal, space, found, refused, verdict)
+    if changed := _changed(goal, identity):
+        return replace(tuned, unstored=changed)
     winner = _winner(tuned) if verdict is not None and verdict.kept else None
     stored, unstored = "", ""
     if winners is not None:
@@ -144,6 +147,16 @@ def tune(
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             unstored = reason if str(winners) in reason else f"{winners} cannot be written: {reason}"
     return Tuned(goal, space, found, refused, verdict, winner, stored, unstored)
+
+
+def _changed(goal: Goal, before: Identity) -> str:
+    """Why what was found says nothing of the kernel as it is now; "" where it does."""
+    try:
+        if goal.identity == before:
+            return ""
+    except ValueError:  # the file is gone
+        pass
+    return "the kernel's file was changed during the search, so that nothing is stored: search again"
 
 
 def _check_writable(winners: Path) -> None:

@@ -41,6 +41,17 @@ def smooth(tile: int, stages: int, threads: int) -> float | Failure:
     return Failure("wrong", "the tail") if stages == 3 else 1e-4 * (1 + abs(tile - 128) / 128 + stages)
 
 
+def interrupting(bench: Entered, measured: int, signum: signal.Signals) -> Callable[[Any], None]:
+    """Sends this process a signal once so many are measured, and waits until it is heeded."""
+
+    def interrupt(_: Any) -> None:
+        if len(bench.measured) == measured:
+            os.kill(os.getpid(), signum)
+            bench._stopped.wait(10)
+
+    return interrupt
+
+
 def goal_here(spec: KernelSpec, case: Case, older: str | None) -> Goal:
     own = goal(spec, case.id)
     if older is None:
@@ -335,7 +346,7 @@ def test_outcomes_of_the_cases_before_are_written_however_it_ends(project: Path,
     arguments = ["tune", "copy", "--case", "long", "--case", "far", "--json", "all.json"]
     assert main(arguments) == 2
     assert [len(row["outcomes"]) for row in json.loads(Path("all.json").read_text())] == [14]
-    bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 24 else None
+    bench.on_measure = interrupting(bench, 24, signal.SIGINT)
     assert main(arguments) == 130
     first, second = json.loads(Path("all.json").read_text())
     assert len(first["outcomes"]) == 14 and 0 < len(second["outcomes"]) < 14
@@ -416,6 +427,28 @@ def test_a_kernel_that_is_not_for_this_gpu_is_not_tuned_for_it(
     assert not (project / "schedules.json").exists()
 
 
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_kernel_that_changes_during_its_search_has_no_winner(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], gone: bool
+) -> None:
+    """It would be stored as one of the new source, which was never timed."""
+    path = project / "copy_to_tune.py"
+
+    def edit(_: Any) -> None:
+        if gone:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(path.read_text().replace("if b * tile + i < last", "if b * tile + i < N"))
+
+    bench.on_measure = edit
+    assert main(["tune", "copy"]) == 2
+    out, err = capsys.readouterr()
+    assert ": kept (" in out and "; not stored" in out
+    told = "tilecheck: copy-long: the kernel's file was changed during the search, so that nothing is stored"
+    assert err.splitlines()[-1] == f"{told}: search again"
+    assert not (project / "schedules.json").exists()
+
+
 def test_an_entry_that_is_out_of_date_is_one_line(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -471,11 +504,12 @@ def test_a_kernel_without_a_space_is_told_so(project: Path, capsys: pytest.Captu
 def test_an_interrupt_ends_with_130_and_a_report(
     project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], signum: signal.Signals
 ) -> None:
-    bench.on_measure = lambda _: os.kill(os.getpid(), signum) if len(bench.measured) == 2 else None
+    bench.on_measure = interrupting(bench, 2, signum)
     assert main(["tune", "copy"]) == 130
-    assert len(bench.measured) <= 3  # and not the rest of the batch
+    assert len(bench.measured) == 2  # and not the rest of the batch
     assert "the same command goes on where this stopped" in capsys.readouterr().out
     done = len(bench.measured)
     bench.reopen()
+    bench.on_measure = lambda _: None
     assert main(["tune", "copy"]) == 0
     assert len(bench.measured) - done < 14

@@ -79,7 +79,9 @@ def test_a_full_disk_leaves_no_half_of_a_line(identity: Identity, tmp_path: Path
         assert journal.outcomes == {WRONG.key: WRONG}
 
 
-@pytest.mark.parametrize("line", [b"[]\n", b"{}\n", b"nonsense\n", b'{"id": "a", "kind": "fast"}\n'])
+@pytest.mark.parametrize(
+    "line", [b"[]\n", b"{}\n", b"nonsense\n", b"[" * 100_000 + b"\n", b'{"id": "a", "kind": "fast"}\n']
+)
 def test_other_lines_are_refused_with_their_place(identity: Identity, tmp_path: Path, line: bytes) -> None:
     with Journal(tmp_path, identity) as journal:
         journal.add(RIGHT)
