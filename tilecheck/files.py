@@ -8,8 +8,15 @@ from pathlib import Path
 
 
 def replace(path: Path, text: str) -> None:
-    """Writes a file whole or not at all; a link, and the permissions of what is there, stay as they are."""
-    path = path.resolve()
+    """Writes a file whole or not at all; a link, and the permissions of what is there, stay as they are.
+
+    What is no file but a device or a pipe, as /dev/null and /dev/stdout, is written to.
+    """
+    if is_stream(path):
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        return
+    path = Path(os.path.realpath(path))  # `resolve` raises no OSError for a link that leads to itself
     with _beside(path, text) as made:
         with suppress(FileNotFoundError):
             made.chmod(path.stat().st_mode & 0o777)
@@ -24,9 +31,19 @@ def create(path: Path, text: str) -> None:
 
 def user_cache() -> Path:
     """Our folder among those that the user's programs keep what can be had again in (XDG Base Directory
-    Specification).
+    Specification). OSError, in one line, for a user without a home.
     """
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tilecheck")
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given, "tilecheck")
+    try:
+        return Path.home() / ".cache" / "tilecheck"
+    except RuntimeError:
+        raise OSError("you have no home folder: set XDG_CACHE_HOME to a folder of your own") from None
+
+
+def is_stream(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a folder: root would put a file in its place."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def shown(path: Path) -> str:

@@ -9,10 +9,13 @@ Pure: imports neither torch nor TileLang.
 """
 
 import itertools
+import math
 import re
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,8 @@ from numpy.typing import NDArray
 
 from tilecheck.arches import Arch
 from tilecheck.fields import fields_of
-from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec
+from tilecheck.gist import gist
+from tilecheck.spec import PASS_CONFIGS, Case, KernelSpec, SpecError
 
 MOST = 150
 """Schedules that `pairwise` gives for a case at most: compiled one after the other, they take ten minutes."""
@@ -48,8 +52,15 @@ class Variant:
     pass_configs: Mapping[str, Any]
 
 
+def fault(error: BaseException, schedule: Any) -> str:
+    """What a function of a spec should not have raised, in one line: with where, and for which schedule."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{gist(error)} ({Path(frame.filename).name}:{frame.lineno}) for {schedule}"
+
+
 class Grid:
-    """The grid of `spec` for one of its cases on `arch`; ValueError where it has too many combinations.
+    """The grid of `spec` for one of its cases on `arch`; ValueError where it has too many combinations, and
+    where it is judged, as `legal` raises anything else.
 
     knobs: values of each, where they are not those of the spec's `grid`.
     """
@@ -67,7 +78,7 @@ class Grid:
         self._texts = _texts(knobs)
         sizes = [len(values) for values in self._values]
         self._starts = np.cumsum([0, *sizes])  # a value's number among those of all knobs
-        self.product = int(np.prod(sizes, dtype=np.int64))
+        self.product = math.prod(sizes)  # numpy's would come round to 0
         if self.product > LARGEST_PRODUCT:
             raise ValueError(
                 f"kernel {spec.name!r}: the grid has {' x '.join(map(str, sizes))} = {self.product} "
@@ -141,6 +152,11 @@ class Grid:
             self._judge(*self._made(numbers))
         except ValueError as error:
             return error
+        except Exception as error:
+            reason = fault(error, self._made(numbers)[0])
+            raise SpecError(
+                f"{self._where}: legal raised {reason}; what is not legal it has to reject by ValueError"
+            ) from error
         return None
 
     def _made(self, numbers: tuple[int, ...]) -> tuple[Any, Mapping[str, Any]]:

@@ -43,6 +43,18 @@ def test_links_and_permissions_stay(tmp_path: Path, usual_mask: None) -> None:
     assert link.is_symlink() and path.read_text() == "new" and mode(path) == 0o640
 
 
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        files.replace(path, "µ\n")
+        assert os.read(reading, 100) == "µ\n".encode()
+        os.close(reading)
+    assert pipe.is_fifo() and link.is_symlink() and names(tmp_path) == ["link", "pipe"]
+
+
 def test_create_takes_nobodys_place(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     with pytest.raises(FileExistsError):

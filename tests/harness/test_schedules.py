@@ -189,6 +189,10 @@ def test_legal_sees_the_options_of_spec_and_variant_together():
             f"'any_kernel': the grid has 1000 x 1000 = 1000000 combinations, more than {LARGEST_PRODUCT}",
         ),
         (
+            lambda: grid_of({name: range(256) for name in "abcdefgh"}),  # 2^64
+            f"= 18446744073709551616 combinations, more than {LARGEST_PRODUCT}",
+        ),
+        (
             lambda: grid_of({"a": range(13), "b": range(12)}).pairwise(),
             f"case 'row-fp16' on sm_90a: the pairs of its grid take 156 schedules, more than {MOST}",
         ),

@@ -9,7 +9,9 @@ it runs: `tilecheck --help` wants neither torch nor TileLang.
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from tilecheck.broken import broken_import
@@ -56,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; its exit code, as `EXIT_CODES` says."""
     try:
-        with termination_interrupts():
+        with termination_interrupts(), _warnings_in_one_line():
             return _run(arguments)
     except SystemExit as end:
         # No command ends so, and who asked must not take it for an answer.
@@ -72,6 +74,24 @@ def main(arguments: Sequence[str]) -> int:
             raise
         note(f"tilecheck: {told}")
         return 2
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Of tuned schedules that are not used: who types a command is not helped by where we warn of them."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            from tilecheck.tuning.lookup import UnusedSchedule
+
+            if issubclass(category, UnusedSchedule):
+                note(f"tilecheck: {message}")
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def entry() -> NoReturn:

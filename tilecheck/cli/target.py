@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from tilecheck.cli.failing import BadInput
-from tilecheck.files import replace, shown
+from tilecheck.files import is_stream, replace, shown
 
 
 def check(option: str, path: Path | None) -> None:
@@ -16,12 +16,22 @@ def check(option: str, path: Path | None) -> None:
         return
     if os.path.isdir(path):
         raise BadInput(f"{option} {path}: it is a folder; name a file")
+    if is_stream(path):
+        if not os.access(path, os.W_OK):
+            raise BadInput(f"{option} {path}: it cannot be written to; name another file")
+        return
     # Not by methods of paths, which fail where a folder may not be looked into.
-    folder = next(each for each in path.resolve().parents if os.path.exists(each))
+    folder = next(each for each in Path(os.path.realpath(path)).parents if os.path.exists(each))
     if not os.path.isdir(folder):
         raise BadInput(f"{option} {path}: {shown(folder)} is no folder; name another file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise BadInput(f"{option} {path}: {shown(folder)} cannot be written to; name another file")
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # too long a name, a link that leads to itself
+        raise BadInput(f"{option} {path}: {error.strerror}; name another file") from error
 
 
 def write(option: str, path: Path, text: str) -> None:

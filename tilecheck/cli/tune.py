@@ -10,6 +10,7 @@ runs what nvcc translates it to; no winner is stored then.
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,9 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     target.check("--json", arguments.json)
     target.check("--plot", arguments.plot)
+    written = [os.path.realpath(each) for each in (arguments.json, arguments.plot) if each is not None]
+    if len(set(written)) < len(written):
+        raise BadInput(f"--json and --plot are both {arguments.plot}; name two files")
     project = project_of(arguments)
     spec = kernel_named(arguments.kernel, specs_of(project))
     if not spec.tuning:
@@ -115,21 +119,27 @@ def run(arguments: argparse.Namespace) -> int:
     if others := [arch.name for arch in asked if arch.name not in spec.arches]:
         known = ", ".join(spec.arches)
         raise BadInput(f"kernel {spec.name!r} is not for {', '.join(others)}, but for {known}")
-    why, older = _what_runs_here(asked)
+    why, older = _what_runs_here(spec, asked)
     if arguments.plot is not None:
         _check_plot(arguments.plot, why)
     data: list[dict[str, Any]] = []
-    good = True
+    good, unstored = True, list[str]()
     if why is not None and arguments.most is None:
         early = "" if arguments.budget is None else ", and --budget can only end that early"
         note(f"nothing is timed here, so that {COMPILED} schedules are compiled{early}; --most N takes more")
-    for case in cases:
-        if why is None:
-            good = _tune(arguments, project, spec, case, older, data) and good
-        else:
-            good = (
-                _compile(arguments, project, spec, case, asked or (default_arch(spec),), why, data) and good
-            )
+    try:
+        for case in cases:
+            if why is None:
+                good = _tune(arguments, project, spec, case, older, data, unstored) and good
+            else:
+                arches = asked or (default_arch(spec),)
+                good = _compile(arguments, project, spec, case, arches, why, data) and good
+    except (BadInput, KeyboardInterrupt):
+        if arguments.json is not None and data:  # of the cases before
+            _write("--json", arguments.json, json.dumps(data, indent=1))
+        for told in unstored:
+            note(f"tilecheck: {told}")
+        raise
     if arguments.json is not None:
         _write("--json", arguments.json, json.dumps(data, indent=1))
     if arguments.plot is not None:
@@ -137,6 +147,8 @@ def run(arguments: argparse.Namespace) -> int:
             _write("--plot", arguments.plot, _drawn(data))
         else:
             note(f"--plot {arguments.plot}: not written, as no schedule has a time")
+    if unstored:
+        raise BadInput("; ".join(dict.fromkeys(unstored)))
     return 0 if good else 1
 
 
@@ -157,8 +169,11 @@ def _drawn(data: "Sequence[dict[str, Any]]") -> str:
     return svg({f"{row['kernel']}, {row['case']}": [Effect(**e) for e in row["effects"]] for row in data})
 
 
-def _what_runs_here(asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
-    """Why what is asked for cannot be timed here, or None; and the older architecture whose code it is."""
+def _what_runs_here(spec: "KernelSpec", asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
+    """Why what is asked for cannot be timed here, or None; and the older architecture whose code it is.
+
+    Raises BadInput where nothing is asked for, and the kernel is not for this GPU.
+    """
     from tilecheck import environment
     from tilecheck.arches import arch_of_capability
     from tilecheck.launch import runs_code_of
@@ -168,6 +183,9 @@ def _what_runs_here(asked: "Sequence[Arch]") -> tuple[str | None, str | None]:
         return missing, None
     assert machine.capability is not None
     own = arch_of_capability(*machine.capability).name
+    if not asked and own not in spec.arches:
+        known = ", ".join(spec.arches)
+        raise BadInput(f"kernel {spec.name!r} is not for {own}, as this GPU is, but for {known}; see --arch")
     others = [arch.name for arch in asked if arch.name != own]
     if len(asked) == len(others) == 1 and runs_code_of(others[0], machine.capability):
         return None, others[0]
@@ -181,8 +199,12 @@ def _tune(
     case: "Case",
     older: str | None,
     data: list[dict[str, Any]],
+    unstored: list[str],
 ) -> bool:
-    """Whether a schedule is right and has a time; raises KeyboardInterrupt after an interrupted report."""
+    """Whether a schedule is right and has a time; raises KeyboardInterrupt after an interrupted report.
+
+    unstored: gets the reason where the winners' file could not be written.
+    """
     from tilecheck.tuning.explore import as_json
     from tilecheck.tuning.lookup import winners_file
     from tilecheck.tuning.machine import bench_for, goal_here, journals_folder
@@ -204,10 +226,12 @@ def _tune(
                     most=arguments.most,
                     batch=max(8, arguments.jobs),
                 )
-        except (BenchError, ValueError, PermissionError) as error:
+        except (BenchError, ValueError, OSError) as error:
             raise BadInput(f"{spec.test_id(case)}: {error}") from error
     _report(text_of(tuned), data)
     data.append(_described(goal) | as_json(tuned.found.outcomes, spec.tuning))
+    if tuned.unstored:
+        unstored.append(f"{spec.test_id(case)}: {tuned.unstored}")
     if tuned.found.ended == "interrupted":
         raise KeyboardInterrupt
     return bool(tuned.found.timed)
@@ -260,7 +284,7 @@ def _compile(
             ]
             data.append(_described(goal) | {"compiled": rows})
             good = any(not isinstance(facts, Failure) for *_, facts in compiled.rows) and good
-    except (NoToolchain, BenchError, ValueError, PermissionError) as error:
+    except (NoToolchain, BenchError, ValueError, OSError) as error:
         raise BadInput(f"{spec.test_id(case)}: {error}") from error
     if len(several) > 1:
         _report(side_by_side(several), data)

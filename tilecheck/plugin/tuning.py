@@ -56,7 +56,7 @@ class Tuner:
     def search(self, row: KernelCase, most: int = MOST, budget: float = BUDGET) -> "Tuned":
         """Tries the `most` likeliest schedules for `budget` seconds; stores a winner if `stores`.
 
-        Raises BenchError where nothing can be timed.
+        Raises BenchError where nothing can be timed. The test fails where the winner cannot be stored.
         """
         from tilecheck.progress import Progress
         from tilecheck.tuning.machine import bench_for, goal_here, journals_folder
@@ -78,6 +78,8 @@ class Tuner:
                 batch=max(8, jobs),
             )
         self._item.user_properties.append((SEARCHED, text_of(tuned)))
+        if tuned.unstored:
+            pytest.fail(tuned.unstored, pytrace=False)
         return tuned
 
 

@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tilecheck.arches import Arch
 from tilecheck.environment import version
 from tilecheck.spec import Case, KernelSpec
-from tilecheck.tuning.source import source_hash
+from tilecheck.tuning.source import source_file, source_hash
 
-_FORM = 1  # of the journal, and of how candidates are checked and timed
+_FORM = 2  # of the journal, and of how candidates are checked and timed
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Identity:
     """gpu: model, as `arches.gpu_model` spells it.
     dims, flags, dtype: of the case, whose id might be used again.
     source: `source_hash` of the program.  pass_configs: of the spec.
+    judged: a hash of what says whether a schedule is right; one that was wrong by a faulty reference may be
+    right by the one that is mended.
     versions: of TileLang, torch, the CUDA toolchain and the driver.
     """
 
@@ -30,6 +32,7 @@ class Identity:
     gpu: str
     arch: str
     source: str
+    judged: str
     pass_configs: Mapping[str, str]
     versions: Mapping[str, str]
 
@@ -61,9 +64,28 @@ def identity_of(spec: KernelSpec, case: Case, arch: Arch, versions: Mapping[str,
         gpu=arch.gpu,
         arch=arch.name,
         source=source,
+        judged=_judged(spec, case),
         pass_configs={name: repr(value) for name, value in sorted(spec.pass_configs.items())},
         versions=dict(sorted(versions.items())),
     )
+
+
+def _judged(spec: KernelSpec, case: Case) -> str:
+    """Of the reference and of how inputs are drawn."""
+    functions = {"": spec.reference, **spec.draws}
+    told = [case.draw, spec.outputs, spec.zeroed, {name: _source(f) for name, f in functions.items()}]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """Of a function, or of its whole file where it has no name to be found by, as a lambda."""
+    if (found := source_hash(function)) is not None:
+        return found
+    file = source_file(function)
+    try:
+        return "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def versions_here(driver: str = "") -> dict[str, str]:

@@ -4,6 +4,7 @@ Lines of JSON: the identity of the search, then an outcome each. A line is writt
 that a crash left unfinished is dropped.
 """
 
+import errno
 import json
 import os
 import threading
@@ -23,7 +24,7 @@ class Journal:
 
     folder: where journals are; nobody else can write there (`private_folder`).
     Raises ValueError, in one line, for a file that is no journal of this search, and where another process
-    has it.
+    has it; OSError where it cannot be written.
     """
 
     def __init__(self, folder: Path, identity: Identity) -> None:
@@ -81,14 +82,23 @@ class Journal:
                     self._found[outcome.key] = outcome
                 elif given != json.loads(json.dumps(self._identity.as_json())):
                     raise ValueError("another identity")
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(
                     f"{self.path}:{number} is not of a journal of this search ({error}): remove the file"
                 ) from None
 
     def _append(self, record: dict[str, Any]) -> None:
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "a") as file:
-            file.write(json.dumps(record, sort_keys=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        line = json.dumps(record, sort_keys=True) + "\n"
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "ab", buffering=0) as file:
+                before = os.fstat(descriptor).st_size
+                try:
+                    if file.write(line.encode()) < len(line.encode()):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(descriptor)
+                except OSError:
+                    os.ftruncate(descriptor, before)  # else the next line would be joined to half of one
+                    raise
+        except OSError as error:
+            raise OSError(f"{self.path} cannot be written: {error.strerror}") from error

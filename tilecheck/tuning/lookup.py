@@ -91,7 +91,7 @@ def unusable(spec: "KernelSpec", case: "Case", target: Arch, winner: Winner) -> 
 def _schedule(spec: "KernelSpec", case: "Case", target: Arch, winner: Winner) -> Any:
     from tilecheck.tuning.space import schedule_of
 
-    return schedule_of(winner.schedule, spec.own_schedule(case, target))
+    return schedule_of(winner.schedule, spec.own_schedule(case, target), spec.tuning)
 
 
 def _by_distance(entries: list[Winner], case: "Case") -> Iterator[Winner]:

@@ -1,8 +1,11 @@
 """What became of a candidate: how long it takes, or why that is not known."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
+
+from tilecheck.tuning.space import plain
 
 Kind = Literal[
     "timed",
@@ -68,9 +71,12 @@ class Outcome:
         """The outcome that `as_json` gave; ValueError where `given` is none."""
         try:
             timing = None if given["timing"] is None else Timing(**given["timing"])
-            made = cls(**{**given, "timing": timing})
-        except (KeyError, TypeError) as error:
+            values = {name: plain(value) for name, value in given["values"].items()}
+            made = cls(**{**given, "values": values, "timing": timing})
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"{given!r} is no outcome: {error}") from None
         if made.kind not in get_args(Kind) or (made.kind == "timed") != (timing is not None):
             raise ValueError(f"{given!r} is no outcome")
+        if timing is not None and not (isinstance(timing.median, float) and 0 < timing.median < math.inf):
+            raise ValueError(f"{given!r} is no outcome: {timing.median!r} is no time")
         return made

@@ -11,12 +11,13 @@ def private_folder(*names: str, inside: Path | None = None) -> Path:
     """The folder `names` below the user's cache folder, made with mode 0700 where it does not exist.
 
     inside: a folder that it must not lie in: the project's, whose files others write.
-    Raises PermissionError, in one line, where somebody else could put files there.
+    Raises PermissionError, in one line, where somebody else could put files there, and another OSError where
+    it cannot be made.
     """
     folder = (user_cache() / "tuning").absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    _make(folder.parent, parents=True)
     for step in (folder, *(folder.joinpath(*names[: i + 1]) for i in range(len(names)))):
-        step.mkdir(mode=0o700, exist_ok=True)
+        _make(step, mode=0o700)
         _check_own(step)
         folder = step
     real = folder.resolve()
@@ -25,6 +26,18 @@ def private_folder(*names: str, inside: Path | None = None) -> Path:
     for step in real.parents:
         _check_way(step)
     return folder
+
+
+def _make(folder: Path, mode: int = 0o777, parents: bool = False) -> None:
+    try:
+        folder.mkdir(mode, parents, exist_ok=True)
+    except FileExistsError:
+        if parents:
+            raise OSError(f"{folder} is no folder: set XDG_CACHE_HOME to a folder of your own") from None
+        # `_check_own` says what it is
+    except OSError as error:
+        told = f"{folder} cannot be made ({error.strerror}): set XDG_CACHE_HOME to a folder of your own"
+        raise OSError(told) from error
 
 
 def _check_own(folder: Path) -> None:

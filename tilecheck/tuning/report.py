@@ -118,7 +118,8 @@ def text_of_compiled(compiled: Compiled, why: str) -> str:
     for row in cells:
         padded = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         lines.append("  ".join([*padded, row[-1]]))
-    return "\n".join(lines)
+    lost = [Outcome(c.id, c.values, f.kind, f.reason) for c, _, f in compiled.rows if isinstance(f, Failure)]
+    return "\n".join([*lines, *_failures(lost)])
 
 
 def side_by_side(several: Sequence[Compiled]) -> str:

@@ -139,15 +139,18 @@ class Search:
             timer = threading.Timer(max(0.0, deadline - self.clock()), end, (ended.late,))
             timer.daemon = True
             timer.start()
-        main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, lambda *_: end(ended.interrupted)) if main else None
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if callable(signal.getsignal(signum)):  # see `processes.termination_interrupts`
+                    before[signum] = signal.signal(signum, lambda *_: end(ended.interrupted))
         try:
             yield ended
         finally:
             if timer is not None:
                 timer.cancel()
-            if main:
-                signal.signal(signal.SIGINT, before)
+            for signum, old in before.items():
+                signal.signal(signum, old)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The whole search for one case: space, ranking, search, confirmation, and the file of winners."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +22,7 @@ from tilecheck.tuning.outcomes import Failure, Outcome, Timing
 from tilecheck.tuning.ranking import Estimate, Usage, ranked
 from tilecheck.tuning.search import Found, Search, Shown, seconds_of
 from tilecheck.tuning.space import Candidate, Space, space_of
-from tilecheck.tuning.winners import Winner, read_winners, with_winner, write_winners
+from tilecheck.tuning.winners import Winner, WinnersError, read_winners, with_winner, write_winners
 
 if TYPE_CHECKING:
     from tilecheck.codegen import Facts
@@ -81,7 +82,7 @@ class Tuned:
 
     refused: finalists that did not last, by id.  confirmed: None where nothing was to be confirmed.
     winner: the entry that was stored, or would be; None: what is in use stays.
-    stored: what became of the file, in one line; "" for nothing.
+    stored: what became of the file, in one line; "" for nothing.  unstored: why it was not written.
     """
 
     goal: Goal
@@ -91,6 +92,7 @@ class Tuned:
     confirmed: Confirmed | None = None
     winner: Winner | None = None
     stored: str = ""
+    unstored: str = ""
 
 
 def tune(
@@ -110,12 +112,16 @@ def tune(
     progress: makes what shows it, from a name and the number of candidates.
     budget: seconds of the search, the confirmation comes on top; None: until all are tried.
     most: how many candidates are tried at most, as ranked.
-    Raises ValueError for a kernel without a space, BenchError where nothing can be timed.
+    Raises ValueError for a kernel without a space, BenchError where nothing can be timed, OSError where
+    journal or winners cannot be written, as far as that shows before the search.
     """
     space = space_of(goal.spec, goal.case, goal.arch)
     candidates = in_order(space, goal.gpu)[:most]
+    if winners is not None:
+        _check_writable(winners)
+    identity = goal.identity
     bench.prepare()
-    with Journal(journals, goal.identity) as journal:
+    with Journal(journals, identity) as journal:
         found = Search(
             candidates=candidates,
             bench=bench,
@@ -130,9 +136,33 @@ def tune(
         bench.reopen()
         verdict, refused = _confirm(goal, space, found, bench, journal)
     tuned = Tuned(goal, space, found, refused, verdict)
+    if changed := _changed(goal, identity):
+        return replace(tuned, unstored=changed)
     winner = _winner(tuned) if verdict is not None and verdict.kept else None
-    stored = "" if winners is None else _store(goal, winners, winner, journals)
-    return Tuned(goal, space, found, refused, verdict, winner, stored)
+    stored, unstored = "", ""
+    if winners is not None:
+        try:
+            stored = _store(goal, winners, winner, journals)
+        except (OSError, WinnersError) as error:  # what was found is to be reported all the same
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            unstored = reason if str(winners) in reason else f"{winners} cannot be written: {reason}"
+    return Tuned(goal, space, found, refused, verdict, winner, stored, unstored)
+
+
+def _changed(goal: Goal, before: Identity) -> str:
+    """Why what was found says nothing of the kernel as it is now; "" where it does."""
+    try:
+        if goal.identity == before:
+            return ""
+    except ValueError:  # the file is gone
+        pass
+    return "the kernel's file was changed during the search, so that nothing is stored: search again"
+
+
+def _check_writable(winners: Path) -> None:
+    folder = os.path.dirname(os.path.realpath(winners))
+    if os.path.exists(folder) and not os.access(folder, os.W_OK | os.X_OK):
+        raise OSError(f"{winners} cannot be written: search with --dry-run, which stores nothing")
 
 
 def in_order(space: Space, gpu: GpuFacts) -> list[Candidate]:

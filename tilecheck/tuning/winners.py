@@ -94,14 +94,17 @@ def read_winners(path: Path) -> tuple[Winner, ...]:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return ()
+    except OSError as error:
+        raise WinnersError(f"{path} cannot be read: {error.strerror}") from None
     return _read(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @lru_cache(maxsize=16)
 def _read(path: Path, *_state: int) -> tuple[Winner, ...]:
     try:
-        given = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except (OSError, ValueError) as error:
+        text = path.read_text(encoding="utf-8")
+        given = json.loads(text, parse_constant=_no_number, object_pairs_hook=_table_of)
+    except (OSError, ValueError, RecursionError) as error:
         raise WinnersError(f"{path} is no file of schedules: {error}") from None
     if not isinstance(given, dict) or given.get("form") != _FORM or set(given) != {"form", "schedules"}:
         raise WinnersError(f"{path} is no file of schedules: it must hold `form` {_FORM} and `schedules`")
@@ -169,6 +172,15 @@ def _table(path: Path, where: str, given: Any) -> dict[str, Any]:
 def _named(kinds: tuple[type, ...]) -> str:
     names = {dict: "a table", str: "a text", float: "a number", int: "an integer", type(None): "null"}
     return " or ".join(names[kind] for kind in kinds)
+
+
+def _table_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Without a word, JSON takes the last of two entries, as a merge may leave them."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        name = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise ValueError(f"{name!r} occurs twice in a table; remove one of the two")
+    return table
 
 
 def _no_number(text: str) -> float:

@@ -207,8 +207,14 @@ class Worker:
         return None
 
     def _program(self, values: Mapping[str, Any]) -> Program:
-        schedule = schedule_of(values, self._spec.schedule_for(self._case, self._arch))
-        return build_program(self._spec, self._case, self._arch, schedule)
+        usual = self._spec.schedule_for(self._case, self._arch)
+        schedule = schedule_of(values, usual, self._spec.tuning)
+        try:
+            return build_program(self._spec, self._case, self._arch, schedule)
+        except ValueError:
+            raise
+        except (Exception, SystemExit) as error:  # of this candidate, and no reason for a new process
+            raise ValueError(f"the program cannot be traced: {gist(error)}") from error
 
     def _known_facts(self, program: Program) -> "Facts | None":
         from tilecheck.codegen import NoToolchain, find_toolchain, kept_facts

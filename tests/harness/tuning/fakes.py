@@ -91,6 +91,25 @@ SOURCE = """
 """16 combinations: 14 are legal for long cases; of these 12 fit in shared memory on sm_80, 14 on sm_90a."""
 
 
+OTHER_TYPES = (
+    SOURCE.replace("from dataclasses import dataclass", "from dataclasses import dataclass, field")
+    .replace(
+        "threads: int = 128",
+        """threads: int = 128
+        warps: tuple = (2, 2)
+        chunk: object = None
+        share: float = 1
+        elements: int = field(init=False, default=0)
+
+        def __post_init__(self):
+            object.__setattr__(self, "elements", self.tile * self.stages)""",
+    )
+    .replace("tile, stages, threads):\n        import", "tile, stages, threads, schedule):\n        import")
+    .replace("(1, 2, 3, 4)}", '(1, 2), "warps": ((2, 2), (1, 4)), "chunk": (None, 4), "share": (0.5, 1)}')
+)
+"""A tuple, None or a number, whole numbers and others, and a field that is made of others."""
+
+
 def module_in(folder: Path, source: str = SOURCE, name: str = "copy_to_tune") -> ModuleType:
     """The module of `source` in a file of `folder`, imported anew."""
     path = folder / f"{name}.py"

@@ -3,6 +3,7 @@
 The GPU is a stand-in: kernels run on the simulator, and times are made up; processes and oracle are real.
 """
 
+import json
 import os
 import textwrap
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.tuning.fakes import SOURCE, Seen, facts, goal, module_in
+from tests.harness.tuning.fakes import OTHER_TYPES, SOURCE, Seen, facts, goal, module_in
 from tilecheck import codegen, launch
 from tilecheck.codegen import Toolchain
 from tilecheck.spec import KernelSpec
@@ -20,7 +21,7 @@ from tilecheck.tuning import bench as bench_module
 from tilecheck.tuning.bench import ProcessBench
 from tilecheck.tuning.child import Child, Died
 from tilecheck.tuning.outcomes import BenchError, Failure, Timing
-from tilecheck.tuning.space import Candidate, schedule_of
+from tilecheck.tuning.space import Candidate, schedule_of, space_of
 from tilecheck.tuning.tune import tune
 from tilecheck.tuning.winners import read_winners
 from tilecheck.tuning.worker import Task, Worker
@@ -129,6 +130,31 @@ def test_a_candidate_that_hangs_or_dies_does_not_disturb_the_next(
         assert isinstance(died, Failure) and died.kind == "died"
         assert "SIGABRT" in died.reason and "last words" in died.reason
         assert isinstance(bench.measure(candidate(spec, 64)), Timing)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("raise RuntimeError('no such layout')", "RuntimeError: no such layout"),
+        ("assert N % tile == 1", "AssertionError: no message"),
+        ("raise SystemExit('not this one')", "SystemExit: not this one"),
+        ("input()", "EOFError: EOF when reading a line"),
+    ],
+)
+def test_a_program_that_cannot_be_traced_costs_no_process(
+    spec: KernelSpec, tmp_path: Path, fault: str, reason: str
+) -> None:
+    with processes(spec, tmp_path) as bench:
+        path = tmp_path / "copy_to_tune.py"
+        old = "    last = N //"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, f"    if tile == 32:\n        {fault}\n{old}"))
+        assert bench.compile(candidate(spec, 64)) is None
+        process = bench._compilers[0]._process
+        found = bench.compile(candidate(spec, 32))
+        assert found == Failure("does not compile", f"the program cannot be traced: {reason}")
+        assert bench.compile(candidate(spec, 128)) is None
+        assert bench._compilers[0]._process is process
 
 
 def test_compile_errors_and_endless_compiles_are_told(
@@ -313,6 +339,19 @@ def test_known_facts_spare_a_compile(
     answer = Worker(task).answer({"do": "compile", "values": candidate(spec, 64).values})
     assert answer == ({} if reason is None else {"failure": {"kind": "does not fit", "reason": reason}})
     assert len(compiled) == (reason is None)
+
+
+def test_schedules_of_any_type_reach_the_worker(
+    spec: KernelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(launch, "compile_program", lambda program, target: made.append(program.schedule))
+    found = goal(module_in(tmp_path, OTHER_TYPES).SPEC)
+    task = Task(("copy_to_tune",), "copy", "long", "sm_90a", "nvidia-h200", {}, nvcc="", seed=0)
+    worker, candidates = Worker(task), space_of(found.spec, found.case, found.arch).candidates
+    for each in candidates:
+        assert worker.answer(json.loads(json.dumps({"do": "compile", "values": each.values}))) == {}
+    assert made == [each.schedule for each in candidates] and len(made) > 50
 
 
 def compiled(tmp_path: Path) -> list[str]:

@@ -1,7 +1,10 @@
 """`tilecheck tune`: its options, what it prints, and its exit codes; with a bench of made-up times."""
 
 import json
+import os
 import re
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +13,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.harness.tuning.fakes import SOURCE, FakeBench, facts, goal, module_in
+from tests.harness.tuning.fakes import OTHER_TYPES, SOURCE, FakeBench, facts, goal, module_in
 from tilecheck import environment
 from tilecheck.arches import arch
 from tilecheck.cli import main
 from tilecheck.codegen import NoToolchain
 from tilecheck.launch import compile_target
 from tilecheck.spec import Case, KernelSpec
-from tilecheck.tuning import machine, plot
+from tilecheck.tuning import lookup, machine, plot, tune, winners
 from tilecheck.tuning.explore import Effect
 from tilecheck.tuning.outcomes import BenchError, Failure
 from tilecheck.tuning.tune import Goal
@@ -36,6 +39,17 @@ class Entered(FakeBench):
 
 def smooth(tile: int, stages: int, threads: int) -> float | Failure:
     return Failure("wrong", "the tail") if stages == 3 else 1e-4 * (1 + abs(tile - 128) / 128 + stages)
+
+
+def interrupting(bench: Entered, measured: int, signum: signal.Signals) -> Callable[[Any], None]:
+    """Sends this process a signal once so many are measured, and waits until it is heeded."""
+
+    def interrupt(_: Any) -> None:
+        if len(bench.measured) == measured:
+            os.kill(os.getpid(), signum)
+            bench._stopped.wait(10)
+
+    return interrupt
 
 
 def goal_here(spec: KernelSpec, case: Case, older: str | None) -> Goal:
@@ -80,6 +94,58 @@ def test_a_search_prints_its_report_and_stores_the_winner(
     assert re.search(r"copy-long: 14 of 14 schedules, after .* s, best 200.0 us by t128-s1\n", err)
     (entry,) = read_winners(project / "schedules.json")
     assert entry.schedule == {"tile": 128, "stages": 1, "threads": 128}
+
+
+def test_values_of_any_type_that_can_be_stored_come_back_as_they_were(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def best_with_others(**values: Any) -> float:
+        differ = [values["warps"] == (2, 2), values["chunk"] is None, values["share"] == 1]
+        return 1e-4 * (values["tile"] / 32 + values["stages"] + sum(differ))
+
+    module_in(project, OTHER_TYPES)
+    bench.time = best_with_others
+    assert main(["tune", "copy"]) == 0
+    assert "stored in schedules.json" in capsys.readouterr().out
+    spec: KernelSpec = sys.modules["copy_to_tune"].SPEC
+    best = spec.schedule_for(spec.case("long"), goal(spec).arch)
+    found = (best.tile, best.stages, best.warps, best.chunk, best.share, best.elements)
+    assert found == (32, 1, (1, 4), 4, 0.5, 32)
+    # From the journal, too.
+    assert main(["tune", "copy"]) == 0
+    told = capsys.readouterr().out
+    assert "warps=(1, 4)" in told and "0 of them now" in told
+    assert re.search(r"\(1, 4\) +300.0 us|\(1, 4\) +200.0 us", told)
+
+
+@pytest.mark.parametrize(
+    "field", ["stage: enum.Enum = Stage.A", "stage: int = Level.A", "stage: frozenset = frozenset((1,))"]
+)
+def test_values_that_cannot_be_stored_are_refused_in_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], field: str
+) -> None:
+    kinds = """import enum
+
+
+    class Stage(enum.Enum):
+        A = 1
+
+
+    class Level(enum.IntEnum):
+        A = 1
+
+
+    @dataclass(frozen=True)"""
+    module_in(
+        project,
+        SOURCE.replace("@dataclass(frozen=True)", kinds).replace(
+            "threads: int = 128", f"threads: int = 128\n        {field}"
+        ),
+    )
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    assert "tilecheck: copy-long: kernel 'copy': stage=" in err and err.count("\n") == 1
+    assert "of its schedule cannot be kept in schedules.json; let it be a number, a text" in err
 
 
 def test_a_dry_run_stores_nothing(project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,6 +275,127 @@ def test_wrong_usage_is_one_line(
     assert message in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json", "loop"], "--json loop: Too many levels of symbolic links; name another file"),
+        (["--json", "n" * 300], "File name too long; name another file"),
+        (["--plot", "copy_to_tune.py/a.svg"], "copy_to_tune.py is no folder; name another file"),
+        (["--json", "a", "--plot", "./a"], "--json and --plot are both a; name two files"),
+        (["--json", "link", "--plot", "a"], "--json and --plot are both a; name two files"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_search(
+    project: Path,
+    bench: Entered,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (project / "loop").symlink_to("loop")
+    (project / "link").symlink_to("a")
+    assert main(["tune", "copy", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+    assert not bench.compiled
+
+
+def test_outcomes_may_go_to_a_pipe(project: Path, bench: Entered) -> None:
+    os.mkfifo(project / "pipe")
+    reading = os.open(project / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert main(["tune", "copy", "--most", "2", "--json", "pipe"]) == 0
+    assert json.loads(os.read(reading, 1 << 16))[0]["kernel"] == "copy"
+    os.close(reading)
+
+
+def test_winners_that_cannot_be_written_take_nothing_else_along(
+    project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(winners, "replace", full)
+        assert main(["tune", "copy", "--case", "long", "--case", "far", "--json", "all.json"]) == 2
+    out, err = capsys.readouterr()
+    assert out.count(": kept (") == 2 and out.count("; not stored") == 2 and "knob" in out
+    said = f"copy-long: {project}/schedules.json cannot be written: No space left on device; copy-far: "
+    assert f"tilecheck: {said}" in err
+    assert [row["case"] for row in json.loads(Path("all.json").read_text())] == ["long", "far"]
+    assert main(["tune", "copy", "--case", "long", "--case", "far"]) == 0
+    assert len(read_winners(project / "schedules.json")) == 2
+
+
+def test_a_folder_of_kernels_that_cannot_be_written_is_told_before_the_search(
+    project: Path, bench: Entered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tune.os, "access", lambda path, _: str(path) != str(project))
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    assert "schedules.json cannot be written: search with --dry-run" in err and err.count("\n") == 1
+    assert bench.compiled == []
+    assert main(["tune", "copy", "--dry-run"]) == 0
+
+
+def test_outcomes_of_the_cases_before_are_written_however_it_ends(project: Path, bench: Entered) -> None:
+    def gone(_: Any) -> None:
+        if len(bench.measured) == 20:
+            raise BenchError("the GPU is gone")
+
+    bench.on_measure = gone
+    arguments = ["tune", "copy", "--case", "long", "--case", "far", "--json", "all.json"]
+    assert main(arguments) == 2
+    assert [len(row["outcomes"]) for row in json.loads(Path("all.json").read_text())] == [14]
+    bench.on_measure = interrupting(bench, 24, signal.SIGINT)
+    assert main(arguments) == 130
+    first, second = json.loads(Path("all.json").read_text())
+    assert len(first["outcomes"]) == 14 and 0 < len(second["outcomes"]) < 14
+
+
+@pytest.mark.parametrize("cache", ["/proc/none", "/dev/null"])
+@pytest.mark.parametrize("arch", [[], ["--arch", "sm_80", "sm_90a"]])
+def test_a_cache_that_cannot_be_made_is_one_line(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    cache: str,
+    arch: list[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    assert main(["tune", "copy", "--most", "2", *arch]) == 2
+    err = capsys.readouterr().err
+    assert "cannot be made" in err and "set XDG_CACHE_HOME" in err and err.count("\n") == 1
+
+
+FAULTY = {
+    "legal raised ZeroDivisionError: division by zero (copy_to_tune.py:": (
+        "        if schedule.tile > N:",
+        "        if schedule.stages == 1:\n            1 / 0\n        if schedule.tile > N:",
+    ),
+    "legal raised AssertionError: no message (": (
+        "        if schedule.tile > N:",
+        "        assert schedule.stages != 1\n        if schedule.tile > N:",
+    ),
+    "tiling raised ZeroDivisionError: ": ("return Tiling(-(-N // tile)", "return Tiling(1 // (stages - 1)"),
+    "shared_memory raised TypeError: ": ("tile * stages * 400", "None if stages == 1 else 1"),
+}
+
+
+@pytest.mark.parametrize("arch", [[], ["--arch", "sm_80"]])
+@pytest.mark.parametrize("message", FAULTY)
+def test_a_fault_of_the_specs_own_functions_is_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], message: str, arch: list[str]
+) -> None:
+    old, new = FAULTY[message]
+    assert old in SOURCE
+    module_in(project, SOURCE.replace(old, new))
+    assert main(["tune", "copy", *arch, "--most", "9"]) == 2
+    *_, told = capsys.readouterr().err.splitlines()
+    assert told.startswith("tilecheck: copy-long: kernel 'copy'") and message in told
+    assert re.search(r"for Schedule\(tile=\d+, stages=1, threads=128\)", told)
+    assert bench.compiled == []
+
+
 @pytest.mark.parametrize("found", [GPU, environment.Machine(no_driver="none")])
 @pytest.mark.parametrize("asked", [["sm_80"], ["sm_90a", "sm_80"]])
 def test_an_architecture_that_the_kernel_is_not_for_is_refused(
@@ -224,6 +411,57 @@ def test_an_architecture_that_the_kernel_is_not_for_is_refused(
     assert main(["tune", "copy", "--arch", *asked]) == 2
     err = capsys.readouterr().err
     assert "kernel 'copy' is not for sm_80, but for sm_90a" in err and err.count("\n") == 1
+
+
+def test_a_kernel_that_is_not_for_this_gpu_is_not_tuned_for_it(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ampere = 'tuning_cases=("long",), arches=("sm_80", "sm_89")'
+    module_in(project, SOURCE.replace('tuning_cases=("long",)', ampere))
+    assert main(["tune", "copy"]) == 2
+    err = capsys.readouterr().err
+    told = "kernel 'copy' is not for sm_90a, as this GPU is, but for sm_80, sm_89; see --arch\n"
+    assert err == f"tilecheck: {told}"
+    assert bench.compiled == []
+    assert main(["tune", "copy", "--arch", "sm_80"]) == 0  # translated
+    assert not (project / "schedules.json").exists()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_kernel_that_changes_during_its_search_has_no_winner(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], gone: bool
+) -> None:
+    """It would be stored as one of the new source, which was never timed."""
+    path = project / "copy_to_tune.py"
+
+    def edit(_: Any) -> None:
+        if gone:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(path.read_text().replace("if b * tile + i < last", "if b * tile + i < N"))
+
+    bench.on_measure = edit
+    assert main(["tune", "copy"]) == 2
+    out, err = capsys.readouterr()
+    assert ": kept (" in out and "; not stored" in out
+    told = "tilecheck: copy-long: the kernel's file was changed during the search, so that nothing is stored"
+    assert err.splitlines()[-1] == f"{told}: search again"
+    assert not (project / "schedules.json").exists()
+
+
+def test_an_entry_that_is_out_of_date_is_one_line(
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "copy"]) == 0
+    module_in(project, SOURCE.replace("if b * tile + i < last", "if b * tile + i < N"))
+    lookup._warn.cache_clear()
+    capsys.readouterr()
+    assert main(["tune", "copy", "--case", "long", "--dry-run"]) == 0
+    told, *progress = capsys.readouterr().err.splitlines()
+    assert told.startswith(
+        f"tilecheck: {project}/schedules.json: nvidia-h200, copy, long: not used: out of date"
+    )
+    assert all(line.startswith("copy-long: ") for line in progress)
 
 
 def test_a_spoilt_file_is_refused_in_one_line(
@@ -262,16 +500,16 @@ def test_a_kernel_without_a_space_is_told_so(project: Path, capsys: pytest.Captu
     assert "kernel 'copy' has nothing to tune" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_with_130_and_a_report(
-    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str]
+    project: Path, bench: Entered, capsys: pytest.CaptureFixture[str], signum: signal.Signals
 ) -> None:
-    import os
-    import signal
-
-    bench.on_measure = lambda _: os.kill(os.getpid(), signal.SIGINT) if len(bench.measured) == 2 else None
+    bench.on_measure = interrupting(bench, 2, signum)
     assert main(["tune", "copy"]) == 130
+    assert len(bench.measured) == 2  # and not the rest of the batch
     assert "the same command goes on where this stopped" in capsys.readouterr().out
     done = len(bench.measured)
     bench.reopen()
+    bench.on_measure = lambda _: None
     assert main(["tune", "copy"]) == 0
     assert len(bench.measured) - done < 14

@@ -1,6 +1,7 @@
 """The journal, and the folder that it is in."""
 
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,13 +63,46 @@ def test_a_crash_before_the_first_line_was_whole_loses_nothing(identity: Identit
         assert len(journal.outcomes) == 1
 
 
-@pytest.mark.parametrize("line", [b"[]\n", b"{}\n", b"nonsense\n", b'{"id": "a", "kind": "fast"}\n'])
+def test_a_full_disk_leaves_no_half_of_a_line(identity: Identity, tmp_path: Path) -> None:
+    with Journal(tmp_path, identity) as journal:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 20, before[1]))
+        try:
+            for _ in range(2):
+                with pytest.raises(OSError, match=r"\.jsonl cannot be written: "):
+                    journal.add(RIGHT)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert journal.outcomes == {}
+        journal.add(WRONG)
+    with Journal(tmp_path, identity) as journal:
+        assert journal.outcomes == {WRONG.key: WRONG}
+
+
+@pytest.mark.parametrize(
+    "line", [b"[]\n", b"{}\n", b"nonsense\n", b"[" * 100_000 + b"\n", b'{"id": "a", "kind": "fast"}\n']
+)
 def test_other_lines_are_refused_with_their_place(identity: Identity, tmp_path: Path, line: bytes) -> None:
     with Journal(tmp_path, identity) as journal:
         journal.add(RIGHT)
     with open(journal.path, "ab") as file:
         file.write(line)
     with pytest.raises(ValueError, match=r"\.jsonl:3 is not of a journal of this search"), journal:
+        pass
+
+
+@pytest.mark.parametrize("median", ["NaN", "Infinity", "0.0", "-1e-05", '"fast"', "null", "true"])
+def test_what_is_no_time_is_refused(identity: Identity, tmp_path: Path, median: str) -> None:
+    """Nothing else looks at it again before it is the fastest."""
+    with Journal(tmp_path, identity) as journal:
+        journal.add(RIGHT)
+    text = journal.path.read_text()
+    assert '"median": 1e-05' in text
+    journal.path.write_text(text.replace('"median": 1e-05', f'"median": {median}'))
+    with (
+        pytest.raises(ValueError, match=r"\.jsonl:2 is not of a journal of this search .* is no time"),
+        journal,
+    ):
         pass
 
 
@@ -103,6 +137,7 @@ def test_one_process_has_it_at_a_time(identity: Identity, tmp_path: Path) -> Non
         {"dtype": "float16"},
         {"flags": {"causal": True}},
         {"source": "0" * 16},
+        {"judged": "0" * 16},
         {"pass_configs": {"tl.enable_fast_math": "True"}},
         {"case": "longer"},
     ],
@@ -147,6 +182,37 @@ def test_a_folder_on_a_way_that_others_can_change_is_refused(home: Path) -> None
     private_folder("kernels")
     home.parent.parent.chmod(0o777)
     with pytest.raises(PermissionError, match=r"others can write .*/cache \(mode 0777"):
+        private_folder("kernels")
+
+
+@pytest.mark.parametrize(
+    ("cache", "message"),
+    [
+        ("/proc/none", r"/proc/none/tilecheck cannot be made \(No such file or directory\)"),
+        ("/dev/null", r"/dev/null/tilecheck cannot be made \(Not a directory\)"),
+        ("/" + "n" * 300, r"cannot be made \(File name too long\)"),
+        (None, "you have no home folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, cache: str | None, message: str
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if cache is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    with pytest.raises(OSError, match=message + ": set XDG_CACHE_HOME to a folder of your own") as raised:
+        private_folder("kernels")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_in_the_folders_place_is_told(home: Path) -> None:
+    home.parent.parent.mkdir()
+    home.parent.write_text("")
+    with pytest.raises(OSError, match=r"tilecheck is no folder: set XDG_CACHE_HOME"):
         private_folder("kernels")
 
 

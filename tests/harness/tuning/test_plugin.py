@@ -68,6 +68,28 @@ def test_asked_for_by_its_marker_the_winner_is_stored(repository: pytest.Pyteste
     assert (repository.path / "schedules.json").exists()
 
 
+FULL = """
+    from tilecheck.tuning import winners
+
+
+    def full(path, text):
+        raise OSError(28, "No space left on device", str(path))
+
+
+    winners.replace = full
+"""
+
+
+def test_a_winner_that_cannot_be_stored_fails_the_test_which_shows_its_report(
+    repository: pytest.Pytester,
+) -> None:
+    repository.makeconftest(textwrap.dedent(CONFTEST) + textwrap.dedent(FULL))
+    result = run(repository, "-m", "autotune")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*schedules.json cannot be written: No space left on device"])
+    result.stdout.fnmatch_lines(["*tilecheck: schedules*", "copy-long on NVIDIA H200*", "*; not stored"])
+
+
 @pytest.mark.parametrize("arguments", [[], ["-m", "not correctness"], ["-m", "gpu and not correctness"]])
 def test_a_run_of_everything_stores_nothing(repository: pytest.Pytester, arguments: list[str]) -> None:
     repository.makeconftest(textwrap.dedent(CONFTEST))

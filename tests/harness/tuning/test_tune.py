@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernels import softmax
-from tests.harness.tuning.fakes import FakeBench, Seen, facts, goal, module_in
+from tests.harness.tuning.fakes import SOURCE, FakeBench, Seen, facts, goal, module_in
 from tilecheck.arches import arch
 from tilecheck.codegen import NoToolchain
 from tilecheck.spec import KernelSpec
@@ -156,8 +156,6 @@ def test_a_spoilt_file_is_refused_before_anything_is_tried(spec: KernelSpec, tmp
 def test_an_entry_that_is_out_of_date_goes_if_nothing_takes_its_place(
     spec: KernelSpec, tmp_path: Path
 ) -> None:
-    from tests.harness.tuning.fakes import SOURCE
-
     tuned(spec, tmp_path, FakeBench(smooth))
     changed = module_in(tmp_path, SOURCE.replace("if b * tile + i < last", "if b * tile + i < N")).SPEC
     bench = FakeBench(lambda **values: 1e-4)
@@ -178,6 +176,27 @@ def test_another_toolchain_or_gpu_shares_no_results(spec: KernelSpec, tmp_path: 
     tuned(spec, tmp_path, bench, replace(other, arch=replace(other.arch, gpu="nvidia-gh200")))
     assert len(bench.measured) >= 11
     assert {w.gpu for w in read_winners(tmp_path / "schedules.json")} == {"nvidia-h200", "nvidia-gh200"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return X\n", "return X + 0\n"),
+        ("        reference,\n", "        lambda X: X,\n"),
+        ('why="a tail"', 'why="a tail", draw="integers"'),
+    ],
+)
+def test_what_a_faulty_reference_called_wrong_is_tried_again_once_it_is_mended(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    assert old in SOURCE
+    faulty = module_in(tmp_path, SOURCE.replace(old, new)).SPEC
+    first = tuned(faulty, tmp_path, FakeBench(lambda **_: Failure("wrong", "all of it")))
+    assert first.confirmed is None
+    found = tuned(module_in(tmp_path).SPEC, tmp_path, FakeBench(smooth))
+    assert found.found.tried == 14 and found.stored == "stored in schedules.json"
+    again = tuned(module_in(tmp_path).SPEC, tmp_path, FakeBench(smooth))
+    assert again.found.tried == 0
 
 
 def test_where_nothing_is_right_nothing_is_stored(spec: KernelSpec, tmp_path: Path) -> None:
@@ -248,7 +267,10 @@ def test_without_a_gpu_candidates_are_compiled_and_ranked_by_what_comes_out(spec
     assert places(usual[0]).index(usual[0]) > 0
     found = compile_ranked(goal(spec, "far"), bench, jobs=2, progress=lambda name, total: seen, most=3)
     assert len(found.rows) == 3
+    assert places("")[-1] == "t32-s1"
+    found = compile_ranked(goal(spec, "far"), bench, jobs=2, progress=lambda name, total: seen, most=14)
     text = text_of_compiled(found, "there is no GPU")
+    assert text.endswith("\nfailed:\n  does not compile: t32-s1: no such instruction")
     assert "nothing was timed: there is no GPU" in text
     assert "reckoned for an NVIDIA H200 (132 multiprocessors)" in text
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -146,12 +147,40 @@ def test_a_malformed_file_is_refused_with_the_place(spec: KernelSpec, change: An
         read_winners(path)
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", '{"form": 1, "schedules": NaN}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[",
+        "[" * 100_000,
+        "[]",
+        '{"form": 1, "schedules": NaN}',
+        '{"form": 1, "schedules": {}, "schedules": {}}',
+    ],
+)
 def test_what_is_no_file_of_schedules_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "schedules.json"
     path.write_text(text)
     with pytest.raises(WinnersError, match=r"schedules\.json is no file of schedules"):
         read_winners(path)
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200", "copy", "long", "schedule", "tile"])
+def test_what_a_merge_left_twice_is_refused_with_its_name(spec: KernelSpec, name: str) -> None:
+    path = stored(spec, winner(spec))
+    table: Any = json.loads(path.read_text())["schedules"]
+    while name not in table:
+        table = next(each for key, each in table.items() if key == "schedule" or len(table) == 1)
+    again = f'"{name}": {json.dumps(table[name])}, '
+    path.write_text(path.read_text().replace(f'"{name}":', f'{again}"{name}":', 1))
+    with pytest.raises(WinnersError, match=f"{name!r} occurs twice in a table; remove one of the two"):
+        read_winners(path)
+
+
+def test_a_link_that_leads_to_itself_is_refused(spec: KernelSpec, tmp_path: Path) -> None:
+    (tmp_path / "schedules.json").symlink_to("schedules.json")
+    with pytest.raises(WinnersError, match=r"schedules\.json cannot be read: Too many levels of symbolic"):
+        spec.schedule_for(spec.case("long"), HOPPER)
 
 
 def test_its_own_entry_is_the_default_of_a_case(spec: KernelSpec) -> None:
@@ -286,17 +315,49 @@ def test_the_source_is_that_of_the_program_and_what_it_uses(
     assert before is not None and (before == after) is same
 
 
-def test_the_source_reaches_modules_beside_it(tmp_path: Path) -> None:
-    importing = "from beside import half\n\n\ndef program(N):\n    return half(N)\n"
+IMPORTING = {
+    "a name": "from beside import half\n\n\ndef program(N):\n    return half(N)\n",
+    "under another name": "from beside import half as h\n\n\ndef program(N):\n    return h(N)\n",
+    "all names": "from beside import *\n\n\ndef program(N):\n    return half(N)\n",
+    "the module": "import beside\n\n\ndef program(N):\n    return beside.half(N)\n",
+    "the module as another": "import beside as b\n\n\ndef program(N):\n    return b.half(N)\n",
+    "the module of a package": "from package import beside\n\n\ndef program(N):\n    return beside.half(N)\n",
+    "within the program": "def program(N):\n    from beside import half\n\n    return half(N)\n",
+    "the module within it": "def program(N):\n    import beside\n\n    return beside.half(N)\n",
+    "if it is there": "try:\n    from beside import half\nexcept ImportError:\n    half = None\n\n\n"
+    "def program(N):\n    return half(N)\n",
+}
+
+
+@pytest.mark.parametrize("how", IMPORTING)
+def test_the_source_reaches_modules_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "package", ModuleType("package"))
     hashes = []
-    for body in ("return N // 2", "return N // 3", "return N // 2  # again"):
+    for turn, body in enumerate(("return N // 2", "return N // 3", "return N // 2  # again")):
         (tmp_path / "beside.py").write_text(f"def half(N):\n    {body}\n")
-        sys.path.insert(0, str(tmp_path))
-        try:
-            hashes.append(source_hash(module_in(tmp_path, importing, f"importing_{len(hashes)}").program))
-        finally:
-            sys.path.remove(str(tmp_path))
+        beside = module_in(tmp_path, (tmp_path / "beside.py").read_text(), "beside")
+        monkeypatch.setattr(sys.modules["package"], "beside", beside, raising=False)
+        hashes.append(source_hash(module_in(tmp_path, IMPORTING[how], f"importing_{turn}").program))
     assert hashes[0] is not None and hashes[0] == hashes[2] != hashes[1]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if True:\n    def half(N):\n        return N // 2\nelse:\n    half = None\n",
+        "try:\n    half = int\nexcept ValueError:\n    half = 2\n",
+        "half = 4\nhalf -= 2\n",
+        "with open(__file__):\n    half = 2\n",
+    ],
+)
+def test_the_source_reaches_what_is_defined_on_conditions_and_twice(tmp_path: Path, source: str) -> None:
+    program = "\n\ndef program(N):\n    return half\n"
+    before = source_hash(module_in(tmp_path, source + program, "defined_1").program)
+    after = source_hash(module_in(tmp_path, source.replace("2", "3") + program, "defined_2").program)
+    assert before is not None and before != after
 
 
 def test_a_program_without_a_file_has_no_source() -> None:
