@@ -11,6 +11,7 @@ import pytest
 from tilecheck.ledger import DANGEROUS
 from tilecheck.plugin.carried import carried_by_call
 from tilecheck.plugin.expected import known_of
+from tilecheck.plugin.grids import grid_of
 from tilecheck.plugin.options import option
 from tilecheck.plugin.repeat import command_of
 from tilecheck.plugin.rows import KernelCase
@@ -144,9 +145,7 @@ class Checker:
         Pairs of values that no legal schedule has are recorded as a property of the test.
         """
         __tracebackhide__ = True
-        from tilecheck.schedules import Grid
-
-        grid = Grid(row.spec, row.case, self.device.arch)
+        grid = grid_of(self._item.config, row.spec, row.case, self.device.arch)
         pairs = (f"{a}={x} with {b}={y}" for (a, x), (b, y) in grid.impossible())
         self._item.user_properties.append((IMPOSSIBLE, "; ".join(pairs)))
         lines = grid.unexplained()

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 import pytest
 
+from tilecheck.plugin.grids import grid_of
 from tilecheck.plugin.limits import too_large
 from tilecheck.plugin.marks import left_out
 from tilecheck.plugin.options import option
@@ -70,12 +71,10 @@ def _grid_cases(config: pytest.Config) -> Iterator[KernelCase]:
 
 
 def _scheduled_cases(config: pytest.Config) -> Iterator[KernelCase]:
-    from tilecheck.schedules import Grid
-
     chosen = selection(config)
     for row in _grid_cases(config):
         try:
-            grid = Grid(row.spec, row.case, chosen.arch)
+            grid = grid_of(config, row.spec, row.case, chosen.arch)
             variants = grid.full() if option(config, "all-schedules") else grid.pairwise()
         except ValueError as error:
             raise pytest.Collector.CollectError(f"tilecheck: {error}") from error

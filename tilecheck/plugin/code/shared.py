@@ -13,6 +13,7 @@ import pytest
 from tilecheck.arches import ARCHES, Arch
 from tilecheck.codegen.sharedmemory import spread
 from tilecheck.plugin.code.rows import PART
+from tilecheck.plugin.grids import grid_of
 from tilecheck.plugin.marks import left_out
 from tilecheck.plugin.options import option
 from tilecheck.plugin.parametrization import unconfigured
@@ -57,12 +58,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _rows(config: pytest.Config, arch: str, whole: bool) -> Iterator[SharedRow]:
-    from tilecheck.schedules import Grid
-
     for spec in specs(config):
         if spec.grid and spec.shared_memory is not None and arch in spec.arches:
             for case in spec.cases_of_grid:
-                grid = Grid(spec, case, ARCHES[arch])
+                grid = grid_of(config, spec, case, ARCHES[arch])
                 for variant in grid.full() if whole else grid.pairwise():
                     yield SharedRow(spec, case, ARCHES[arch], variant)
 
