@@ -4,6 +4,9 @@ A command is a module of this package, of the command's name, with `configure(pa
 which returns the exit code (and `EPILOG`, where its help ends otherwise); and a line in `COMMANDS`. Only the
 module of the command that is asked for is imported, and what that needs beyond the standard library only when
 it runs: `tilecheck --help` wants neither torch nor TileLang.
+
+What they share: selecting (kernels and cases), paths and target (files that are named), output, writing,
+failing; elsewhere has facts of another version of TileLang.
 """
 
 import argparse

@@ -3,6 +3,13 @@
 Installed, it is found by its entry point; from a checkout, by `pytest_plugins` in the root's conftest.py.
 Both know it as `tilecheck.plugin`, as pytest refuses one module under two names. It stays silent in projects
 whose configuration names no specs (`tilecheck_specs`).
+
+What a run is      options, specs, selection (of the device), header, importable, unread
+Which tests        parametrization by rows and grids, marks, limits, expected
+What they do       checking; code and timing are packages, for rows of code and of latency; tuning
+What goes wrong    mistakes, repeat; timelimit, lost, ending and memory, for what takes a process along
+Over GPUs          workers, runfolder
+What it says       summary, tables; reporting, reportplaces and runwords, for the report; carried, by tests
 """
 
 import pytest

@@ -5,6 +5,13 @@
 interprets the PrimFunc that a GPU would get: blocks one after the other, those of a cluster in turns,
 parallel loops as whole index grids, tile operators as tensor operations in the declared dtypes. Arguments are
 CPU tensors (and numbers) in the order of the program's parameters; outputs are written in place.
+
+run          from a program and its arguments to its findings
+translator   the IR as Python closures, once: statements, expressions and access to elements, operators on
+             tiles and reducers, intrinsics; element_loops and threads for what single threads do;
+             launch_shape looks at the whole before
+state        what changes meanwhile: values, memory and its shadows
+findings     what is wrong: iterations of a loop that meet, clusters (whose blocks take turns), early_launch
 """
 
 from collections.abc import Callable, Mapping, Sequence

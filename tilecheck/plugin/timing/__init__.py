@@ -1,1 +1,6 @@
-"""Rows of latency: timed, and held against a baseline."""
+"""Rows of latency: timed, and held against a baseline.
+
+mode        whether a run times, and against what;  rows are those that it times
+stopwatch   one row;  clock brings its samples into pytest-benchmark;  files are what that writes
+summary     head and end of the run
+"""
