@@ -3,14 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tilecheck.git import checked_out
-from tilecheck.versions import variables_of
+from tilecheck.versions import environment_with, variables_of
 
 TILELANG = "tilelang=="
 """Before the version, a side that is another TileLang under the same kernels."""
@@ -104,12 +104,12 @@ class Side:
 
 
 @contextmanager
-def side(name: str | None, root: Path) -> Iterator[Side]:
+def side(name: str | None, root: Path, told: Callable[[str], None]) -> Iterator[Side]:
     """The side called `name`: a git ref of the repository that `root` is in, "tilelang==VERSION" for another
     TileLang under the kernels as they are, or None or "installed" for those under the TileLang that is
     installed.
 
-    root: the project's folder, in the working tree.
+    root: the project's folder, in the working tree.  told: see `environment_with`.
     Raises GitError, in one line, where there is no such ref, and NoEnvironment for a version that cannot be
     had.
     """
@@ -117,10 +117,7 @@ def side(name: str | None, root: Path) -> Iterator[Side]:
         with Side("working tree", Path(sys.executable), root) as made:
             yield made
     elif name.startswith(TILELANG):
-        from tilecheck.cli.output import note
-        from tilecheck.versions import environment_with
-
-        environment = environment_with(name.removeprefix(TILELANG), note)
+        environment = environment_with(name.removeprefix(TILELANG), told)
         with Side(name, environment.python, root) as made:
             yield made
     else:

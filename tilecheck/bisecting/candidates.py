@@ -6,8 +6,8 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from tilecheck.askpip import Pip, run_pip
 from tilecheck.git import commit_named, git
-from tilecheck.nightly.newest import Pip, run_pip
 
 
 class BisectError(ValueError):

@@ -57,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     want_gpu("times", "diff-codegen compares two versions without one")
     try:
-        with side(arguments.old, project.root) as old, side(arguments.new, project.root) as new:
+        with (
+            side(arguments.old, project.root, note) as old,
+            side(arguments.new, project.root, note) as new,
+        ):
             rows, only = shared_rows(old.rows(), new.rows())
             parts = arguments.parts or [""]
             rows = [row for row in rows if any(part in row for part in parts)]

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilecheck.gist import few
     from tilecheck.latency.baselines import BaselineError
     from tilecheck.latency.calibration import kept_runs, partial, repeat, spreads, table
-    from tilecheck.plugin.tables import aligned
+    from tilecheck.tables import aligned
 
     project = project_of(arguments)
     root = project.root

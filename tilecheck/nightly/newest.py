@@ -1,20 +1,12 @@
 """Which TileLang is the newest that can be had: a nightly build, else a release."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
+from tilecheck.askpip import Pip, run_pip
 from tilecheck.versions import nightly_options
-
-SECONDS = 300.0
-"""For pip to answer."""
-
-Pip = Callable[[Sequence[str]], tuple[int, str]]
-"""Runs pip with these arguments; its exit code and standard output."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +90,3 @@ def _found(answer: tuple[int, str]) -> str:
         return str(each["metadata"]["version"])
     except (ValueError, KeyError, TypeError):
         return ""
-
-
-def run_pip(arguments: Sequence[str]) -> tuple[int, str]:
-    """pip of this Python; whoever asks says what it means that it finds nothing."""
-    command = [sys.executable, "-m", "pip", *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            check=False,
-            timeout=SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return 124, ""
-    return done.returncode, done.stdout

@@ -14,6 +14,7 @@ from tilecheck.nightly.stages import Ended, shortened
 from tilecheck.nightly.triage import Finding
 from tilecheck.nightly.upgrade import UNANSWERED, Upgrade
 from tilecheck.nightly.verdict import INTERRUPTED, NOTHING, worst
+from tilecheck.tables import aligned
 
 SHOWN = 30
 """Findings that are shown; night.json has them all."""
@@ -54,11 +55,7 @@ def table(ended: Sequence[Ended]) -> list[str]:
     """The stages, their times and verdicts, aligned."""
     rows = [("stage", "time", "verdict", "")]
     rows += [(e.name, _minutes(e.seconds), e.state, _said(e)) for e in ended]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [
-        f"{name:{widths[0]}}  {time:>{widths[1]}}  {state:{widths[2]}}  {words}".rstrip()
-        for name, time, state, words in rows
-    ]
+    return aligned(rows, right=(1,))
 
 
 def _said(ended: Ended) -> str:

@@ -9,7 +9,7 @@ Which tests        parametrization by rows and grids, marks, limits, expected
 What they do       checking; code and timing are packages, for rows of code and of latency; tuning
 What goes wrong    mistakes, repeat; timelimit, lost, ending and memory, for what takes a process along
 Over GPUs          workers, runfolder
-What it says       summary, tables; reporting, reportplaces and runwords, for the report; carried, by tests
+What it says       summary; reporting, reportplaces and runwords, for the report; carried, by tests
 """
 
 import pytest

@@ -10,7 +10,7 @@ from tilecheck.plugin.checking import Record, records
 from tilecheck.plugin.limits import NEEDS_GPU, SIMULATOR_BYTES, SIMULATOR_FLOPS, TOO_LARGE
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active, selection
-from tilecheck.plugin.tables import aligned
+from tilecheck.tables import aligned
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilecheck.tables import aligned
 from tilecheck.tuning.outcomes import Outcome
 from tilecheck.tuning.units import microseconds
 
@@ -66,10 +67,11 @@ def table(found: Sequence[Effect]) -> str:
         return "no schedule has a time, so that no knob can be compared"
     fastest = min(e.best for e in found if e.best is not None)
     rows = [("knob", "value", "alone", "", "best with it", "", "timed", "failed")]
+    before = ""
     for effect in found:
         rows.append(
             (
-                effect.knob,
+                effect.knob if effect.knob != before else "",
                 str(effect.value),
                 *_told(effect.alone, fastest),
                 *_told(effect.best, fastest),
@@ -77,14 +79,8 @@ def table(found: Sequence[Effect]) -> str:
                 str(effect.failed),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines, before = [], ""
-    for row in rows:
-        name = row[0] if row[0] != before else ""
-        before = row[0]
-        cells = [name.ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+        before = effect.knob
+    return "\n".join(aligned(rows, right=range(1, len(rows[0]))))
 
 
 def _told(seconds: float | None, fastest: float) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilecheck.codegen.table import COLUMNS, cells
+from tilecheck.tables import aligned
 from tilecheck.tuning.explore import effects, table
 from tilecheck.tuning.outcomes import Failure, Outcome
 from tilecheck.tuning.search import Found, seconds_of
@@ -114,10 +115,7 @@ def text_of_compiled(compiled: Compiled, why: str) -> str:
                 estimate.bound,
             )
         cells.append((*guess, *_made(facts), candidate.id))
-    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
-    for row in cells:
-        padded = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        lines.append("  ".join([*padded, row[-1]]))
+    lines += aligned(cells, right=range(len(heads) - 1))
     lost = [Outcome(c.id, c.values, f.kind, f.reason) for c, _, f in compiled.rows if isinstance(f, Failure)]
     return "\n".join([*lines, *_failures(lost)])
 
@@ -127,18 +125,17 @@ def side_by_side(several: Sequence[Compiled]) -> str:
     made = {c.goal.arch.name: {row[0].key: row for row in c.rows} for c in several}
     first, *others = made.values()
     rows: list[tuple[str, ...]] = [("schedule", "arch", *COLUMNS)]
+    blank = ("",) * (len(COLUMNS) - 1)
     for key in first:
         if all(key in other for other in others):
             names = [rows_of[key][0].id for rows_of in made.values()]
             name = next((n for n in names if n != "default"), "default")
             for arch, rows_of in made.items():
                 facts = rows_of[key][2]
-                told = (facts.kind,) if isinstance(facts, Failure) else cells(facts)
+                told = (facts.kind, *blank) if isinstance(facts, Failure) else cells(facts)
                 rows.append((name, arch, *told))
                 name = ""
-    widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(len(rows[0]))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=False)).rstrip() for row in rows]
-    return "\n".join(lines)
+    return "\n".join(aligned(rows, right=()))
 
 
 def _made(facts: "Facts | Failure") -> tuple[str, str, str]:

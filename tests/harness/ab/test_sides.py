@@ -103,7 +103,7 @@ def test_a_commit_is_checked_out_beside_the_working_tree(repository: Path) -> No
 def test_no_such_commit(repository: Path) -> None:
     with (
         pytest.raises(GitError, match=r"^there is no commit 'nowhere' in this repository$"),
-        side("nowhere", repository),
+        side("nowhere", repository, print),
     ):
         pass
 
@@ -120,6 +120,6 @@ def test_the_command_wants_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 def test_installed_is_the_working_tree(repository: Path) -> None:
-    with side("installed", repository / "sub") as made:
+    with side("installed", repository / "sub", print) as made:
         assert made.label == "working tree"
         assert made._root == repository / "sub"

@@ -15,8 +15,8 @@ from tilecheck.plugin.code.update import code_results
 from tilecheck.plugin.marks import excluded
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.selection import active
-from tilecheck.plugin.tables import aligned
 from tilecheck.plugin.timing.mode import latency_run
+from tilecheck.tables import aligned
 
 SHOWN = 20
 """Rows that changed under another toolchain which the summary names; -v: all."""

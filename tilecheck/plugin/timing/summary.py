@@ -8,10 +8,10 @@ from tilecheck.files import shown
 from tilecheck.latency.gate import Verdict, seconds
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active
-from tilecheck.plugin.tables import aligned
 from tilecheck.plugin.timing.mode import RECORD, latency_run
 from tilecheck.plugin.timing.rows import latency_rows, left_out
 from tilecheck.plugin.timing.stopwatch import LatencyRecord, latency_records
+from tilecheck.tables import aligned
 
 COARSE = 0.04
 """Share; a row that finds no smaller slowdown than this is told of."""

@@ -1,4 +1,4 @@
-"""Tables of text for a run's summary."""
+"""Tables of text."""
 
 from collections.abc import Sequence
 
