@@ -63,6 +63,9 @@ ARCHES: dict[str, Arch] = {
 # Capabilities with no row of their own run the code of the row they are compatible with.
 _SAME_AS = {(8, 6): "sm_89", (8, 7): "sm_80", (10, 3): "sm_100a", (12, 1): "sm_120a"}
 
+DEFAULT_ARCH = "sm_90a"
+"""Where neither a GPU nor anybody says which: that of the H200, the GPU whose times are stored."""
+
 
 def arch(name: str) -> Arch:
     """The architecture called `name`; ValueError with the known names if there is none."""

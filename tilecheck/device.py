@@ -92,12 +92,12 @@ class Simulator:
 
 
 def device_at_hand() -> Device:
-    """The GPU of this machine if kernels can run on it, else the simulator, as sm_90a."""
+    """The GPU of this machine if kernels can run on it, else the simulator, as `DEFAULT_ARCH`."""
     from tilecheck import environment
-    from tilecheck.arches import arch
+    from tilecheck.arches import DEFAULT_ARCH, arch
 
     if environment.why_no_gpu(environment.machine()) is None:
         from tilecheck.launch import Cuda
 
         return Cuda()
-    return Simulator(arch("sm_90a"))
+    return Simulator(arch(DEFAULT_ARCH))

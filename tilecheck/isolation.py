@@ -188,10 +188,10 @@ def _check(task: _Task, say: Callable[..., None]) -> Report:
 
 def _device(name: str, say: Callable[..., None]) -> Any:
     if name == "simulator":
-        from tilecheck.arches import ARCHES
+        from tilecheck.arches import ARCHES, DEFAULT_ARCH
         from tilecheck.device import Simulator
 
-        return Simulator(ARCHES["sm_90a"])
+        return Simulator(ARCHES[DEFAULT_ARCH])
     from tilecheck.launch import Cuda, compile_program
 
     class Telling(Cuda):

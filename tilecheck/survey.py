@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilecheck import environment
+from tilecheck.arches import DEFAULT_ARCH, arch_of_capability
 from tilecheck.counting import many
 from tilecheck.gpus import cores
 from tilecheck.isolation import COMPILE_SECONDS, Report, run_isolated
@@ -72,9 +73,7 @@ def _symptom(report: Report) -> str:
 def _arch(device: str) -> str:
     capability = environment.machine().capability
     if device == "simulator" or capability is None:
-        return "sm_90a"
-    from tilecheck.arches import arch_of_capability
-
+        return DEFAULT_ARCH
     return arch_of_capability(*capability).name
 
 

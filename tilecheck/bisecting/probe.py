@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tilecheck.arches import DEFAULT_ARCH
 from tilecheck.watch import asked
 
 By = Literal["correctness", "facts"]
@@ -40,7 +41,7 @@ class Question:
     case: str
     by: By
     device: str = "simulator"
-    arch: str = "sm_90a"
+    arch: str = DEFAULT_ARCH
     seed: int = 0
 
 

@@ -10,9 +10,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilecheck.arches import DEFAULT_ARCH
 from tilecheck.cli.failing import BadInput, want_gpu
 from tilecheck.cli.output import note, show
-from tilecheck.cli.selecting import DEFAULT_ARCH, add_kernel, add_root, arch_named, project_of
+from tilecheck.cli.selecting import add_kernel, add_root, arch_named, project_of
 from tilecheck.files import shown
 
 if TYPE_CHECKING:

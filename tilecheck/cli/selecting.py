@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilecheck.arches import ARCHES, Arch
+from tilecheck.arches import ARCHES, DEFAULT_ARCH, Arch
 from tilecheck.cli.failing import BadInput
 from tilecheck.cli.paths import named
 from tilecheck.near import did_you_mean
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tilecheck.codegen.batch import Row
     from tilecheck.project import Project
     from tilecheck.spec import Case, KernelSpec
-
-DEFAULT_ARCH = "sm_90a"
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,6 @@ from tilecheck.doctor.probe import SPEC
 from tilecheck.gist import gist
 
 _CASE = SPEC.cases[0]
-_ARCH = "sm_90a"
 
 
 def launch_line(device: Literal["cuda", "simulator"]) -> Line:
@@ -38,14 +37,15 @@ def _said(message: str) -> str:
 
 def compile_line() -> Line:
     """The probe through TileLang and nvcc, for an architecture that need not be this machine's."""
-    from tilecheck.arches import arch
+    from tilecheck.arches import DEFAULT_ARCH, arch
     from tilecheck.codegen import CodegenError, facts_of
     from tilecheck.program import build_program
 
     try:
-        facts = facts_of(build_program(SPEC, _CASE, arch(_ARCH)))
+        facts = facts_of(build_program(SPEC, _CASE, arch(DEFAULT_ARCH)))
     except Exception as error:  # whatever it is, it is what the doctor was asked for
         mend = "nvcc, its headers and g++ have to fit: pip install -e '.[codegen]' brings one set"
         said = str(error) if isinstance(error, CodegenError) else gist(error)
         return Line("compiler", "bad", said, mend)
-    return Line("compiler", "ok", f"vector add compiles for {_ARCH}: {facts.registers} registers, no GPU")
+    made = f"vector add compiles for {DEFAULT_ARCH}: {facts.registers} registers, no GPU"
+    return Line("compiler", "ok", made)

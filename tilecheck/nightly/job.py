@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from tilecheck.arches import ARCHES
+from tilecheck.arches import ARCHES, DEFAULT_ARCH
 from tilecheck.files import replace, user_cache
 from tilecheck.git import GitError, git
 from tilecheck.nightly import plan, upgrade
@@ -49,8 +49,6 @@ KERNELS = "kernel-cache"
 """What TileLang compiles tonight; a folder of the night's."""
 
 SIMULATED = "simulator"
-
-_SIMULATED_ARCH = "sm_90a"  # what the plugin takes, too
 
 Say = Callable[[str], None]
 
@@ -124,7 +122,7 @@ def _say_ended(each: Ended, say: Say) -> None:
 
 def _guard(choice: Choice, root: Path, say: Say, held: ExitStack) -> tuple[list[Ended], _Guarded]:
     if choice.simulate:
-        return [], _unguarded(choice, root, SIMULATED, _SIMULATED_ARCH)
+        return [], _unguarded(choice, root, SIMULATED, DEFAULT_ARCH)
     if not any(name == "guard" or name in ON_GPU + ONLY_ON_GPU for name in choice.stages):
         return [], _unguarded(choice, root, choice.gpu or "no-gpu", "")
     ended = run_stage(plan.guard(choice), choice.out / "logs", root, _variables(choice))

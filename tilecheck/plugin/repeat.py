@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tilecheck.arches import DEFAULT_ARCH
 from tilecheck.plugin.options import option, spelling
 from tilecheck.plugin.rows import looks_at_code
-from tilecheck.plugin.selection import DEFAULT_ARCH, active, selection
+from tilecheck.plugin.selection import active, selection
 
 
 def repeat_command(config: pytest.Config, nodeid: str) -> str:

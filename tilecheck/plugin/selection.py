@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from tilecheck import environment
-from tilecheck.arches import Arch, arch, arch_of_capability
+from tilecheck.arches import DEFAULT_ARCH, Arch, arch, arch_of_capability
 from tilecheck.broken import broken_import
 from tilecheck.plugin.options import option, spelling
 
 if TYPE_CHECKING:
     from tilecheck.device import Device
-
-DEFAULT_ARCH = "sm_90a"
 
 
 @dataclass(frozen=True)
