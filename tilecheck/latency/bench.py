@@ -114,7 +114,7 @@ def open_bench(device: "Cuda") -> tuple[Bench, "Monitor"]:
     return Bench(device, timer, monitor.facts(), monitor.strangers), monitor
 
 
-def gpu_model() -> str:
+def gpu_name() -> str:
     """The model of this machine's GPU, as in "NVIDIA H200"; "" without one."""
     return environment.machine().gpu or ""
 

@@ -9,7 +9,7 @@ OURS = frozenset(("correctness", "codegen", "latency", "autotune", "sanitizer", 
 """Markers that say what a test asks: nobody gives them to one that is collected, as others may be."""
 
 
-def left_out(metafunc: pytest.Metafunc) -> bool:
+def all_excluded(metafunc: pytest.Metafunc) -> bool:
     """Whether `-m` is sure to leave out each test that this function gives rows to: those of the grids of all
     kernels take seconds to make.
     """

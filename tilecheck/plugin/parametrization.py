@@ -21,7 +21,7 @@ import pytest
 
 from tilecheck.plugin.grids import grid_of
 from tilecheck.plugin.limits import too_large
-from tilecheck.plugin.marks import left_out
+from tilecheck.plugin.marks import all_excluded
 from tilecheck.plugin.options import option
 from tilecheck.plugin.rows import ARGUMENTS, KernelCase
 from tilecheck.plugin.selection import selection
@@ -34,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in metafunc.fixturenames and specs(metafunc.config):
             if _needs_absent_gpu(metafunc):
                 metafunc.parametrize(name, [None], ids=["every-case"])  # one skip says as much as hundreds
-            elif name == "scheduled_case" and left_out(metafunc):
+            elif name == "scheduled_case" and all_excluded(metafunc):
                 metafunc.parametrize(name, [None], ids=["every-schedule"])  # `-m` drops it as it would all
             else:
                 rows = list(_ROWS[name](metafunc.config))

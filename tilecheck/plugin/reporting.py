@@ -359,7 +359,7 @@ def _latency(report: Any, place: Place, config: pytest.Config) -> Iterator[Laten
         if not gpu and not selection(config).simulated:
             from tilecheck.latency import bench
 
-            gpu = bench.gpu_model()
+            gpu = bench.gpu_name()
         yield Latency(
             row=found.row,
             kernel=place.kernel,

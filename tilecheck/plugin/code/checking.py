@@ -23,7 +23,7 @@ from tilecheck.plugin.rows import CodeRow
 if TYPE_CHECKING:
     from tilecheck.codegen import Facts, Toolchain
 
-RECORD = "tilecheck-code"
+CODE_RECORD = "tilecheck-code"
 """Name of the user property of a test's report that holds its `CodeRecord`, as JSON."""
 
 FACTS = "tilecheck-facts"
@@ -264,7 +264,7 @@ class CodeChecker:
 
     def _record(self, row: CodeRow, finding: Finding, **found: Any) -> None:
         record = CodeRecord(row.id, key_of(row), row.arch.name, finding, **found)
-        self._item.user_properties.append((RECORD, json.dumps(dataclasses.asdict(record))))
+        self._item.user_properties.append((CODE_RECORD, json.dumps(dataclasses.asdict(record))))
 
     def _fail(self, row: CodeRow | SharedRow, what: str, lines: Iterable[str]) -> NoReturn:
         __tracebackhide__ = True
@@ -281,7 +281,7 @@ def code_checker(request: pytest.FixtureRequest) -> CodeChecker:
 
 def code_records(report: Any) -> list[CodeRecord]:
     """The records that the report of a test carries."""
-    found = map(json.loads, carried_by_call(report, RECORD))
+    found = map(json.loads, carried_by_call(report, CODE_RECORD))
     return [CodeRecord(**{**record, "key": tuple(record["key"])}) for record in found]
 
 

@@ -14,7 +14,7 @@ from tilecheck.arches import ARCHES, Arch
 from tilecheck.codegen.sharedmemory import spread
 from tilecheck.plugin.code.rows import PART
 from tilecheck.plugin.grids import grid_of
-from tilecheck.plugin.marks import left_out
+from tilecheck.plugin.marks import all_excluded
 from tilecheck.plugin.options import option
 from tilecheck.plugin.parametrization import unconfigured
 from tilecheck.plugin.specs import specs
@@ -48,7 +48,7 @@ class SharedRow:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _ARGUMENT in metafunc.fixturenames and specs(metafunc.config):
-        if left_out(metafunc):
+        if all_excluded(metafunc):
             metafunc.parametrize(_ARGUMENT, [None], ids=["every-schedule"])  # `-m` drops it as it would all
             return
         whole = option(metafunc.config, "all-schedules")

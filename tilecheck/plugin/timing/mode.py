@@ -34,7 +34,8 @@ from tilecheck.plugin.options import option
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active, selection
 
-RECORD = "`tilecheck calibrate` records three runs; `tilecheck promote RUN.json...` makes a baseline of them"
+ADVICE = "`tilecheck calibrate` records three runs; `tilecheck promote RUN.json...` makes a baseline of them"
+"""To whoever has no baseline, or one that fits no more."""
 
 _COMPARE = "--benchmark-compare"
 _DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's
@@ -143,7 +144,7 @@ def _settled(config: pytest.Config) -> LatencyRun:
         return LatencyRun(wanted=wanted, compared=compared, untimed=why, mode=mode)
     _refuse_what_does_not_time(config)
     _refuse_what_would_be_lost(config)
-    gpu = bench.gpu_model()
+    gpu = bench.gpu_name()
     folder, ours = _storage(config, gpu)
     bar = _bar(config, folder, given, gpu, mode) if compared else None
     if compared:
@@ -241,14 +242,14 @@ def _bar(config: pytest.Config, folder: Path, given: Any, gpu: str, mode: Mode) 
         elif not numbered(folder):
             if mode == "off":
                 return None
-            raise pytest.UsageError(f"{_COMPARE}: {_nothing_stored(config, folder, gpu)}; {RECORD}")
+            raise pytest.UsageError(f"{_COMPARE}: {_nothing_stored(config, folder, gpu)}; {ADVICE}")
         else:
             run = read_run(choose(folder, None if given in (True, "") else given))
     except BaselineError as error:
         raise pytest.UsageError(f"{_COMPARE}: {error}") from error
     if run.gpu != gpu:
         raise pytest.UsageError(
-            f"{_COMPARE}: {shown(run.path)} holds times of {run.gpu}, and this GPU is {gpu}; {RECORD}"
+            f"{_COMPARE}: {shown(run.path)} holds times of {run.gpu}, and this GPU is {gpu}; {ADVICE}"
         )
     return run
 

@@ -20,7 +20,7 @@ from tilecheck.plugin.rows import KernelCase, compares_code, row_of
 from tilecheck.plugin.runfolder import is_worker
 from tilecheck.plugin.selection import active, selection
 from tilecheck.plugin.timing.clock import CLOCK
-from tilecheck.plugin.timing.mode import RECORD, LatencyRun, latency_run
+from tilecheck.plugin.timing.mode import ADVICE, LatencyRun, latency_run
 
 _LEFT_OUT = "tilecheck_left_out"  # what a worker hands the controller
 
@@ -131,7 +131,7 @@ def _orphans(session: pytest.Session, run: LatencyRun, expected: list[str]) -> l
     for id in orphaned(expected, run.bar.rows):
         item = Orphan.from_parent(session, name=id, nodeid=f"{node}::{id}")
         item.words = (
-            f"{file} has row {id}, and no kernel has it any more: it was removed or renamed. {RECORD}\n"
+            f"{file} has row {id}, and no kernel has it any more: it was removed or renamed. {ADVICE}\n"
             f"repeat: pytest --benchmark-compare={run.bar.path.name[:4]}"
         )
         made.append(item)

@@ -33,7 +33,7 @@ from tilecheck.plugin.repeat import test_command
 from tilecheck.plugin.rows import KernelCase, row_of
 from tilecheck.plugin.selection import selection
 from tilecheck.plugin.timing.clock import CLOCK
-from tilecheck.plugin.timing.mode import RECORD, latency_run
+from tilecheck.plugin.timing.mode import ADVICE, latency_run
 from tilecheck.plugin.timing.rows import latency_rows, of_latency
 from tilecheck.progress import Progress
 
@@ -225,7 +225,7 @@ class RowStopwatch:
         changed = f"; toolchain changed: {record.toolchain}" if record.toolchain else ""
         yield f"  baseline: {shown(bar.path)}{changed}"
         if judgement.verdict is Verdict.FASTER:
-            yield f"  its baseline is stale: up to it, a slowdown would pass unseen; {RECORD}"
+            yield f"  its baseline is stale: up to it, a slowdown would pass unseen; {ADVICE}"
         yield self._repeat()
 
     def _new(self, row: KernelCase, record: LatencyRecord) -> str:
@@ -235,7 +235,7 @@ class RowStopwatch:
         renamed = f", or renamed from one of {', '.join(lost[:5])}" if lost else ""
         return (
             f"{row.id} has no time in {shown(bar.path)}: the row is new{renamed}; it takes "
-            f"{seconds(record.median)}. {RECORD}\n{self._repeat()}"
+            f"{seconds(record.median)}. {ADVICE}\n{self._repeat()}"
         )
 
     def _repeat(self) -> str:

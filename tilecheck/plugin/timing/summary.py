@@ -8,7 +8,7 @@ from tilecheck.files import shown
 from tilecheck.latency.gate import Verdict, seconds
 from tilecheck.plugin.options import spelling
 from tilecheck.plugin.selection import active
-from tilecheck.plugin.timing.mode import RECORD, latency_run
+from tilecheck.plugin.timing.mode import ADVICE, latency_run
 from tilecheck.plugin.timing.rows import latency_rows, left_out
 from tilecheck.plugin.timing.stopwatch import LatencyRecord, latency_records
 from tilecheck.tables import aligned
@@ -73,7 +73,7 @@ def findings(found: Iterable[LatencyRecord]) -> Iterator[str]:
             f"was never measured; {worst.row} finds it from {(worst.smallest or 0.0) * 100:.1f} % on"
         )
     if stale := [r for r in found if r.verdict == Verdict.FASTER.value]:
-        yield f"{_rows(len(stale))} faster than the baseline, which is stale: {RECORD}"
+        yield f"{_rows(len(stale))} faster than the baseline, which is stale: {ADVICE}"
     if open_ := [r for r in found if r.verdict == Verdict.INCONCLUSIVE.value]:
         yield f"{_rows(len(open_))} inconclusive, which is no pass: run again on an idle GPU"
 
