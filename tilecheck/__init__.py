@@ -26,7 +26,7 @@ Around these
     doctor        what this machine lacks; environment, gpus and versions know what it has
 
 Small tools: activity, askpip, broken, counting, files, gist, git, near, precompile, progress, regions,
-tables, unlogged.
+strictjson, tables, unlogged.
 """
 
 __version__ = "0.1.0"

@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from tilecheck.codegen.facts import Facts
 from tilecheck.files import replace, shown
+from tilecheck.strictjson import Pairs, WrongError, brief, loaded
 
 SCHEMA = 1
 """Number of the form of the files; another one is refused."""
@@ -85,15 +86,8 @@ def read(path: Path, arch: str) -> Stored | None:
 def parse(text: str, path: Path, arch: str) -> Stored:
     """What `text`, the content of `path`, stores for `arch`; raises StoreError."""
     try:
-        content = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise _unusable(path, f"{place}: no JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise _unusable(path, f"no JSON: {error}") from error
-    try:
-        return _stored(content, arch)
-    except _WrongError as wrong:
+        return _stored(loaded(text, Pairs), arch)
+    except WrongError as wrong:
         raise _unusable(path, str(wrong)) from wrong
 
 
@@ -179,24 +173,16 @@ def _braced(members: Mapping[str, str], indent: int) -> str:
     return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
 
 
-# Reading, in a way that notices all that is not as we write it
-
-
-class _WrongError(ValueError):
-    """What is wrong in a file, and where."""
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object of JSON with its names as they stand there, double ones too."""
+# Reading
 
 
 def _stored(content: Any, arch: str) -> Stored:
     top = _object(content, "the whole")
     if "schema" in top and top["schema"] != SCHEMA:
-        raise _WrongError(f"schema is {top['schema']!r}, and this tilecheck reads {SCHEMA}")
+        raise WrongError(f"schema is {top['schema']!r}, and this tilecheck reads {SCHEMA}")
     _exactly(top, ("schema", "arch", "toolchain", "facts"), "the whole")
     if top["arch"] != arch:
-        raise _WrongError(f"arch is {top['arch']!r}, and the file is that of {arch}")
+        raise WrongError(f"arch is {top['arch']!r}, and the file is that of {arch}")
     toolchain = _object(top["toolchain"], "toolchain")
     for name, version in toolchain.items():
         _text(version, f"toolchain: {name}")
@@ -213,38 +199,29 @@ def _rows(content: Any) -> Iterator[tuple[Key, Facts]]:
 def _object(value: Any, place: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    if not isinstance(value, _Pairs):
-        raise _WrongError(f"{place} is {_brief(value)}, no object")
+    if not isinstance(value, Pairs):
+        raise WrongError(f"{place} is {brief(value)}, no object")
     names = [name for name, _ in value]
     if double := next((name for name in names if names.count(name) > 1), None):
-        raise _WrongError(f"{place}: {double!r} occurs twice")
+        raise WrongError(f"{place}: {double!r} occurs twice")
     return dict(value)
 
 
 def _exactly(value: Mapping[str, Any], names: Collection[str], place: str) -> None:
     if missing := [name for name in names if name not in value]:
-        raise _WrongError(f"{place}: {', '.join(missing)} missing")
+        raise WrongError(f"{place}: {', '.join(missing)} missing")
     if unknown := [name for name in value if name not in names]:
-        raise _WrongError(f"{place}: {', '.join(map(repr, unknown))} unknown; there are {', '.join(names)}")
+        raise WrongError(f"{place}: {', '.join(map(repr, unknown))} unknown; there are {', '.join(names)}")
 
 
 def _number(value: Any, place: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _WrongError(f"{place} is {_brief(value)}, no integer >= 0")
+        raise WrongError(f"{place} is {brief(value)}, no integer >= 0")
 
 
 def _text(value: Any, place: str) -> None:
     if not isinstance(value, str):
-        raise _WrongError(f"{place} is {_brief(value)}, no string")
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(dict(value) if isinstance(value, _Pairs) else value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+        raise WrongError(f"{place} is {brief(value)}, no string")
 
 
 def _unusable(path: Path, what: str) -> StoreError:

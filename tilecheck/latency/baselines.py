@@ -20,6 +20,7 @@ from typing import Any
 
 from tilecheck.files import create, shown
 from tilecheck.latency.gate import Bar, Measurement
+from tilecheck.strictjson import WrongError, brief, loaded
 
 LIBRARIES = ("torch", "cuda", "cudnn")
 """Those parts of a toolchain that the vendors' times depend on."""
@@ -236,19 +237,15 @@ def read_run(path: Path) -> Run:
     are passed over. Raises BaselineError, in one line, for what is no such file or lacks what a row needs.
     """
     try:
-        content = json.loads(
-            path.read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_each_once
-        )
+        content = loaded(path.read_text(encoding="utf-8"), _each_once)
     except FileNotFoundError:
         raise BaselineError(f"{shown(path)}: there is no such file") from None
     except OSError as error:
         raise BaselineError(f"{shown(path)}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise _unusable(path, f"byte {error.start} is no UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise _unusable(path, f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise _unusable(path, f"no JSON: {error}") from error
+    except WrongError as wrong:
+        raise _unusable(path, str(wrong)) from wrong
     return run_of(content, path)
 
 
@@ -259,12 +256,8 @@ def run_of(content: Any, path: Path) -> Run:
         raise BaselineError(f"{shown(path)}: it holds no times; {writers}, writes a file of them")
     try:
         return _run(path, content)
-    except _WrongError as wrong:
+    except WrongError as wrong:
         raise _unusable(path, str(wrong)) from None
-
-
-class _WrongError(ValueError):
-    """What is wrong in a file, and where."""
 
 
 def _run(path: Path, content: Any) -> Run:
@@ -277,10 +270,10 @@ def _run(path: Path, content: Any) -> Run:
             continue
         row = _row(part)
         if row.id in rows:
-            raise _WrongError(f"row {row.id} occurs twice")
+            raise WrongError(f"row {row.id} occurs twice")
         rows[row.id] = row
     if not rows:
-        raise _WrongError("no latency rows in it")
+        raise WrongError("no latency rows in it")
     commit = top.part("commit_info") if "commit_info" in top else _Part({}, "commit_info")
     tilecheck = top.part("tilecheck") if "tilecheck" in top else _Part({}, "tilecheck")
     taken = top.text("datetime") if "datetime" in top else ""
@@ -304,15 +297,13 @@ def _row(part: "_Part") -> StoredRow:
     id = f"{extra.text('kernel').replace('_', '-')}-{extra.text('case')}"
     for name in ("name", "fullname"):
         if f"[{id}]" not in part.text(name):
-            raise _WrongError(
-                f"{part.place}: {name} is {part.text(name)!r}, and by extra_info it is row {id}"
-            )
+            raise WrongError(f"{part.place}: {name} is {part.text(name)!r}, and by extra_info it is row {id}")
     part, extra = part.called(f"row {id}"), extra.called(f"row {id}: extra_info")
     stats, vendors = part.part("stats"), extra.part("vendors").numbers()
     _need_statistics(stats)
     steadiest = extra.text("steadiest") if "steadiest" in extra else ""
     if steadiest and steadiest not in vendors:
-        raise _WrongError(f"{extra.place}: steadiest is {_brief(steadiest)}, and there is no time of it")
+        raise WrongError(f"{extra.place}: steadiest is {brief(steadiest)}, and there is no time of it")
     return StoredRow(
         id=id,
         median=stats.number("median"),
@@ -342,7 +333,7 @@ class _Part:
 
     def __init__(self, content: Any, place: str) -> None:
         if not isinstance(content, dict):
-            raise _WrongError(f"{place} is {_brief(content)}, no object")
+            raise WrongError(f"{place} is {brief(content)}, no object")
         self.content: dict[str, Any] = content
         self.place = place
 
@@ -354,10 +345,10 @@ class _Part:
 
     def value(self, name: str, kind: type) -> Any:
         if name not in self.content:
-            raise _WrongError(f"{self.place}: {name} is missing")
+            raise WrongError(f"{self.place}: {name} is missing")
         found = self.content[name]
         if not isinstance(found, kind):
-            raise _WrongError(f"{self.place}: {name} is {_brief(found)}, no {kind.__name__}")
+            raise WrongError(f"{self.place}: {name} is {brief(found)}, no {kind.__name__}")
         return found
 
     def part(self, name: str) -> "_Part":
@@ -369,7 +360,7 @@ class _Part:
     def texts(self, name: str) -> tuple[str, ...]:
         found = self.value(name, list)
         if not all(isinstance(text, str) for text in found):
-            raise _WrongError(f"{self.place}: {name} is {_brief(found)}, no list of strings")
+            raise WrongError(f"{self.place}: {name} is {brief(found)}, no list of strings")
         return tuple(_printable(text, f"{self.place}: {name}") for text in found)
 
     def number(self, name: str, zero: bool = False) -> float:
@@ -378,7 +369,7 @@ class _Part:
     def whole(self, name: str, zero: bool = False) -> int:
         number = self.number(name, zero)
         if not number.is_integer():
-            raise _WrongError(f"{self.place}: {name} is {_brief(number)}, no whole number")
+            raise WrongError(f"{self.place}: {name} is {brief(number)}, no whole number")
         return int(number)
 
     def share(self, name: str) -> float | None:
@@ -386,7 +377,7 @@ class _Part:
             return None
         share = self.number(name, zero=True)
         if share > NOISIEST:
-            raise _WrongError(f"{self.place}: {name} is {_brief(share)}, more than {NOISIEST}")
+            raise WrongError(f"{self.place}: {name} is {brief(share)}, more than {NOISIEST}")
         return share
 
     def numbers(self) -> dict[str, float]:
@@ -411,15 +402,15 @@ def _need_statistics(stats: "_Part") -> None:
 def _positive(value: Any, place: str, zero: bool = False) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not value >= 0 or (value == 0 and not zero):
-        raise _WrongError(f"{place} is {_brief(value)}, no number {'>=' if zero else '>'} 0")
+        raise WrongError(f"{place} is {brief(value)}, no number {'>=' if zero else '>'} 0")
     if value > _MOST or (0 < value < _LEAST and not zero):
-        raise _WrongError(f"{place} is {_brief(value)}, too {'large' if value > 1 else 'small'} a number")
+        raise WrongError(f"{place} is {brief(value)}, too {'large' if value > 1 else 'small'} a number")
     return float(value)
 
 
 def _printable(text: str, place: str) -> str:
     if any(unicodedata.category(sign) in _UNWRITABLE for sign in text):  # messages are one line
-        raise _WrongError(f"{place} is {_brief(text)}, no line of text")
+        raise WrongError(f"{place} is {brief(text)}, no line of text")
     return text
 
 
@@ -430,15 +421,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"an object has {json.dumps(twice)} twice")
     return found
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _unusable(path: Path, what: str) -> BaselineError:

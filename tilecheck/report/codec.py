@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from tilecheck.strictjson import brief
+
 T = TypeVar("T")
 
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -51,7 +53,7 @@ def from_plain(kind: type[T], value: Any, place: str) -> T:
     place: what messages call it.  Raises WrongForm.
     """
     if not isinstance(value, dict):
-        raise WrongForm(f"{place} is {_brief(value)}, no object")
+        raise WrongForm(f"{place} is {brief(value)}, no object")
     hints = _hints(kind)  # type: ignore[arg-type]  # classes hash
     if unknown := [name for name in value if name not in hints]:
         raise WrongForm(f"{place}: {', '.join(map(repr, unknown))} unknown")
@@ -78,11 +80,11 @@ def _read(hint: Any, value: Any, place: str) -> Any:
         return _read_one_of(arguments, value, place)
     if origin is tuple:
         if not isinstance(value, list):
-            raise WrongForm(f"{place} is {_brief(value)}, no list")
+            raise WrongForm(f"{place} is {brief(value)}, no list")
         return tuple(_read(arguments[0], each, f"{place}[{i}]") for i, each in enumerate(value))
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, dict):
-            raise WrongForm(f"{place} is {_brief(value)}, no object")
+            raise WrongForm(f"{place} is {brief(value)}, no object")
         return {name: _read(arguments[1], each, f"{place}: {name}") for name, each in value.items()}
     if dataclasses.is_dataclass(hint):
         return from_plain(hint, value, place)  # type: ignore[arg-type]
@@ -113,9 +115,4 @@ def _read_plain(kind: type, value: Any, place: str) -> Any:
     elif isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     names = {str: "string", int: "integer", float: "number", bool: "truth value"}
-    raise WrongForm(f"{place} is {_brief(value)}, no {names.get(kind, kind.__name__)}")
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    raise WrongForm(f"{place} is {brief(value)}, no {names.get(kind, kind.__name__)}")
