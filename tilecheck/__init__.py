@@ -25,8 +25,8 @@ Around these
     nightly       all of it, each night; bisecting finds the change that broke something
     doctor        what this machine lacks; environment, gpus and versions know what it has
 
-Small tools: activity, askpip, broken, counting, files, gist, git, near, precompile, progress, regions,
-strictjson, tables, unlogged.
+Small tools: activity, askpip, broken, counting, family, files, gist, git, near, precompile, progress,
+regions, strictjson, tables, unlogged.
 """
 
 __version__ = "0.1.0"

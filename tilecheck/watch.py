@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tilecheck.activity import descendants
+from tilecheck.family import descendants
 
 _DONE = "done"
 

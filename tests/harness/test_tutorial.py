@@ -15,8 +15,8 @@ import pytest
 import kernels
 from tests.harness.alive import running
 from tilecheck import environment
-from tilecheck.activity import descendants
 from tilecheck.cli import main
+from tilecheck.family import descendants
 from tilecheck.latency import bench
 from tilecheck.latency.timing import Samples
 from tilecheck.program import build_program

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.harness.alive import running
-from tilecheck.activity import descendants
+from tilecheck.family import descendants
 from tilecheck.versions import variables_of
 from tilecheck.watch import asked, watched
 

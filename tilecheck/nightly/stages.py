@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tilecheck.activity import descendants
+from tilecheck.family import descendants
 from tilecheck.watch import end_family, watched
 
 State = Literal["passed", "failed", "broken", "hung", "interrupted", "refused", "skipped"]

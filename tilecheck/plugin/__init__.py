@@ -40,6 +40,7 @@ pytest_plugins = (
     "tilecheck.plugin.code.summary",
     "tilecheck.plugin.timing.mode",
     "tilecheck.plugin.timing.rows",
+    "tilecheck.plugin.timing.compiling",
     "tilecheck.plugin.timing.stopwatch",
     "tilecheck.plugin.timing.files",
     "tilecheck.plugin.timing.summary",

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tilecheck import activity
+from tilecheck.family import end_compilers
 from tilecheck.plugin.ending import end_process
 from tilecheck.plugin.repeat import command_of
 from tilecheck.plugin.selection import active
@@ -75,7 +76,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     limit = item.stash.get(_key, None)
     if report.failed and limit and time.monotonic() - limit.since >= limit.settings.timeout:
-        activity.end_compilers()
+        end_compilers()
     return report
 
 
@@ -94,5 +95,5 @@ def _expired(item: pytest.Item, settings: Any) -> None:
         *"".join(stack).splitlines(),
         f"repeat: {command_of(item)}",
     ]
-    activity.end_compilers()
+    end_compilers()
     end_process(item, "\n".join(lines))

@@ -7,7 +7,6 @@ disturbance passes and a slower kernel stays. The samples of the last measuremen
 import json
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +29,10 @@ from tilecheck.latency.gate import (
 from tilecheck.plugin.carried import carried_by_call
 from tilecheck.plugin.checking import Checker
 from tilecheck.plugin.repeat import test_command
-from tilecheck.plugin.rows import KernelCase, row_of
-from tilecheck.plugin.selection import selection
+from tilecheck.plugin.rows import KernelCase
 from tilecheck.plugin.timing.clock import CLOCK
 from tilecheck.plugin.timing.mode import ADVICE, latency_run
-from tilecheck.plugin.timing.rows import latency_rows, of_latency
-from tilecheck.progress import Progress
+from tilecheck.plugin.timing.rows import latency_rows
 
 if TYPE_CHECKING:
     from tilecheck.device import Device
@@ -322,30 +319,6 @@ def tilecheck_bench(request: pytest.FixtureRequest, tilecheck_device: "Device") 
 def stopwatch(request: pytest.FixtureRequest, checker: Checker, tilecheck_bench: bench.Bench) -> RowStopwatch:
     """Times the row of a test, and compares it with what is stored."""
     return RowStopwatch(request.node, checker, tilecheck_bench)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """Compiles all that will be timed, side by side, so that nothing but kernels runs meanwhile."""
-    config = session.config
-    rows = [row for item in session.items if of_latency(item) and (row := row_of(item))]
-    if not rows or not latency_run(config).timed or config.option.collectonly or session.testsfailed:
-        return
-    from tilecheck import environment, gpus, launch, precompile
-
-    capability = environment.machine().capability
-    assert capability is not None
-    jobs = [precompile.Job(row.spec.name, row.case.id) for row in rows]
-    target = launch.compile_target(*capability)
-    modules = config.getini("tilecheck_specs")
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    with (
-        capture.global_and_fixture_disabled() if capture else nullcontext(),
-        Progress("compiling", len(jobs), "kernel", at_once=gpus.cores()) as progress,
-    ):
-        # What does not compile fails in its own test.
-        for job, _ in precompile.precompile(modules, jobs, selection(config).arch.name, target):
-            progress.step(f"{job.kernel} {job.case}")
 
 
 def latency_records(reports: Iterable[Any]) -> list[LatencyRecord]:
