@@ -46,53 +46,47 @@ def confirmed(
     has a time of its own: none is faster then, as far as is known. Raises ValueError where there is none.
     """
     medians = {name: statistics.median(turn[name].median for turn in turns) for name in (turns or [{}])[0]}
-    others = {name: median for name, median in medians.items() if name != default}
     if not medians:
         raise ValueError("nothing was timed in turn")
+    others = [name for name in medians if name != default]
+    winner = min(others, key=lambda name: medians[name], default=default)
+    gains: list[float] = []
+    noise = 0.0
+    if default in medians:
+        gains = [1 - turn[winner].median / turn[default].median for turn in turns]
+        noise = max(abs(turn[default].median / medians[default] - 1) for turn in turns)
+    methods = {turn[name].method for turn in turns for name in (winner, default) if name in turn}
     if not others:
-        return _told(turns, default, False, "nothing else is right and has a time", medians, default)
-    winner = min(others, key=lambda name: others[name])
-    if failure is not None:
+        kept, reason = False, "nothing else is right and has a time"
+    elif failure is not None:
         line = wrong_line if failure.kind == "wrong" else telling_line
-        told = f"the default had a time, and none in turn: {failure.kind}: {line(failure.reason)}"
-        return _told(turns, winner, False, told, medians, default)
-    if default not in medians:
-        return _told(turns, winner, True, "the default has no time", medians, default)
-    methods = {turn[name].method for turn in turns for name in (winner, default)}
-    if len(methods) > 1:
-        told = f"times taken by {' and by '.join(sorted(methods))} are not compared"
-        return _told(turns, winner, False, told, medians, default)
-    gains = [1 - turn[winner].median / turn[default].median for turn in turns]
-    noise = max(abs(turn[default].median / medians[default] - 1) for turn in turns)
-    gain, least = statistics.median(gains), max(LEAST_GAIN, noise)
-    if gain <= least:
-        told = f"{gain:+.2%} is within noise, {least:.2%}" if gain > -least else f"{gain:+.2%}: slower"
-        return _told(turns, winner, False, told, medians, default)
-    if min(gains) <= 0:
-        told = f"{gain:+.2%}, but not in every turn: {min(gains):+.2%} in one"
-        return _told(turns, winner, False, told, medians, default)
-    return _told(turns, winner, True, f"{gain:+.2%}, over noise of {least:.2%}", medians, default)
-
-
-def _told(
-    turns: Sequence[Mapping[str, Timing]],
-    winner: str,
-    kept: bool,
-    reason: str,
-    medians: Mapping[str, float],
-    default: str,
-) -> Confirmed:
-    timing = min((turn[winner] for turn in turns), key=lambda t: abs(t.median - medians[winner]))
-    if default not in medians:
-        return Confirmed(winner, kept, reason, medians[winner], timing)
-    usual = medians[default]
+        kept = False
+        reason = f"the default had a time, and none in turn: {failure.kind}: {line(failure.reason)}"
+    elif not gains:
+        kept, reason = True, "the default has no time"
+    elif len(methods) > 1:
+        kept, reason = False, f"times taken by {' and by '.join(sorted(methods))} are not compared"
+    else:
+        kept, reason = _faster(gains, noise)
     return Confirmed(
         winner=winner,
         kept=kept,
         reason=reason,
         median=medians[winner],
-        timing=timing,
-        default=usual,
-        noise=max(abs(turn[default].median / usual - 1) for turn in turns),
-        gain=statistics.median(1 - turn[winner].median / turn[default].median for turn in turns),
+        timing=min((turn[winner] for turn in turns), key=lambda t: abs(t.median - medians[winner])),
+        default=medians.get(default),
+        noise=noise,
+        gain=statistics.median(gains) if gains else None,
     )
+
+
+def _faster(gains: Sequence[float], noise: float) -> tuple[bool, str]:
+    """Whether these shares of the default's time, saved in each turn, are a gain; with the reason."""
+    gain, least = statistics.median(gains), max(LEAST_GAIN, noise)
+    if gain <= -least:
+        return False, f"{gain:+.2%}: slower"
+    if gain <= least:
+        return False, f"{gain:+.2%} is within noise, {least:.2%}"
+    if min(gains) <= 0:
+        return False, f"{gain:+.2%}, but not in every turn: {min(gains):+.2%} in one"
+    return True, f"{gain:+.2%}, over noise of {least:.2%}"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilecheck.tables import aligned
-from tilecheck.tuning.outcomes import Outcome
+from tilecheck.tuning.outcomes import Outcome, seconds_of
 from tilecheck.tuning.units import microseconds
 
 
@@ -33,18 +33,18 @@ def effects(outcomes: Sequence[Outcome], knobs: Mapping[str, Sequence[Any]]) -> 
     timed = [o for o in outcomes if o.timing]
     if not timed:
         return []
-    fastest = min(timed, key=_seconds).values
+    fastest = min(timed, key=seconds_of).values
     found = []
     for knob, values in knobs.items():
         for value in values:
             having = [o for o in timed if o.values.get(knob) == value]
-            alone = [_seconds(o) for o in having if o.values == {**fastest, knob: value}]
+            alone = [seconds_of(o) for o in having if o.values == {**fastest, knob: value}]
             found.append(
                 Effect(
                     knob=knob,
                     value=value,
                     alone=alone[0] if alone else None,
-                    best=min(map(_seconds, having), default=None),
+                    best=min(map(seconds_of, having), default=None),
                     timed=len(having),
                     failed=sum(o.values.get(knob) == value for o in outcomes) - len(having),
                 )
@@ -85,8 +85,3 @@ def table(found: Sequence[Effect]) -> str:
 
 def _told(seconds: float | None, fastest: float) -> tuple[str, str]:
     return ("-", "") if seconds is None else (microseconds(seconds), f"{seconds / fastest:.2f}x")
-
-
-def _seconds(outcome: Outcome) -> float:
-    assert outcome.timing is not None
-    return outcome.timing.median

@@ -1,11 +1,10 @@
 """What became of a candidate: how long it takes, or why that is not known."""
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from tilecheck.tuning.space import plain
+from tilecheck.tuning.space import key_of, plain
 
 Kind = Literal[
     "timed",
@@ -60,7 +59,7 @@ class Outcome:
     @property
     def key(self) -> str:
         """The candidate's."""
-        return json.dumps(self.values, sort_keys=True)
+        return key_of(self.values)
 
     def as_json(self) -> dict[str, Any]:
         """Only plain values."""
@@ -80,3 +79,9 @@ class Outcome:
         if timing is not None and not (isinstance(timing.median, float) and 0 < timing.median < math.inf):
             raise ValueError(f"{given!r} is no outcome: {timing.median!r} is no time")
         return made
+
+
+def seconds_of(outcome: Outcome) -> float:
+    """The median of an outcome that was timed."""
+    assert outcome.timing is not None
+    return outcome.timing.median

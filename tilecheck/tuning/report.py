@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tilecheck.codegen.table import COLUMNS, cells
 from tilecheck.tables import aligned
 from tilecheck.tuning.explore import effects, table
-from tilecheck.tuning.outcomes import Failure, Outcome
-from tilecheck.tuning.search import Found, seconds_of
+from tilecheck.tuning.outcomes import Failure, Outcome, seconds_of
+from tilecheck.tuning.search import Found
 from tilecheck.tuning.tune import Compiled, Tuned
 from tilecheck.tuning.units import microseconds, percent
 

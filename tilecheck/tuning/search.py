@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from tilecheck.tuning.autotuner import Bench, run_batch
 from tilecheck.tuning.journal import Journal
-from tilecheck.tuning.outcomes import BenchError, Failure, Outcome, Timing
+from tilecheck.tuning.outcomes import BenchError, Failure, Outcome, Timing, seconds_of
 from tilecheck.tuning.ranking import neighbours
 from tilecheck.tuning.space import Candidate
 from tilecheck.tuning.units import microseconds
@@ -37,12 +37,6 @@ class Found:
     def timed(self) -> tuple[Outcome, ...]:
         """Those that are right and have a time, fastest first."""
         return tuple(sorted((o for o in self.outcomes if o.timing), key=seconds_of))
-
-
-def seconds_of(outcome: Outcome) -> float:
-    """The median of an outcome that was timed."""
-    assert outcome.timing is not None
-    return outcome.timing.median
 
 
 class Shown(Protocol):

@@ -31,8 +31,8 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """The same for equal schedules, whatever they are called."""
-        return json.dumps(self.values, sort_keys=True)
+        """See `key_of`."""
+        return key_of(self.values)
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,11 @@ def values_of(schedule: Any) -> dict[str, Any]:
     if schedule is None:
         return {}
     return {f.name: getattr(schedule, f.name) for f in dataclasses.fields(schedule) if f.init}
+
+
+def key_of(values: Mapping[str, Any]) -> str:
+    """The same for schedules with equal values, whatever they are called, before JSON and after it."""
+    return json.dumps(values, sort_keys=True)
 
 
 def plain(value: Any) -> Any:

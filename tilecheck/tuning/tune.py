@@ -18,9 +18,9 @@ from tilecheck.tuning.confirm import FINALISTS, REPEATS, TURN_BUDGET, Confirmed,
 from tilecheck.tuning.identity import Identity, identity_of
 from tilecheck.tuning.journal import Journal
 from tilecheck.tuning.lookup import out_of_date
-from tilecheck.tuning.outcomes import Failure, Outcome, Timing
+from tilecheck.tuning.outcomes import Failure, Outcome, Timing, seconds_of
 from tilecheck.tuning.ranking import Estimate, Usage, ranked
-from tilecheck.tuning.search import Found, Search, Shown, seconds_of
+from tilecheck.tuning.search import Found, Search, Shown
 from tilecheck.tuning.space import Candidate, Space, space_of
 from tilecheck.tuning.winners import Winner, WinnersError, read_winners, with_winner, write_winners
 
