@@ -3,6 +3,7 @@
 A `Program` is the very PrimFunc that a GPU would get: the simulator interprets it, `launch` compiles it.
 """
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -100,7 +101,7 @@ def build_program(
 
     Raises ValueError for an illegal schedule, and where the author's functions do not fit together: a
     parameter nobody gives, a program that is no PrimFunc, a symbolic size without a value, no output, a
-    tensor that is not of the case's element type (WrongDType).
+    tensor that nobody uses, a tensor that is not of the case's element type (WrongDType).
     """
     if schedule is None:
         schedule = spec.schedule_for(case, arch)
@@ -152,7 +153,7 @@ def _trace(spec: KernelSpec, names: Mapping[str, Any]) -> tuple[Any, Mapping[str
 
 def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> tuple[Parameter, ...]:
     written, read = global_accesses(prim_func)
-    parameters = []
+    parameters, idle = [], []
     for var in prim_func.params:
         if var not in prim_func.buffer_map:
             parameters.append(Parameter(var.name, str(var.dtype), "scalar"))
@@ -166,14 +167,32 @@ def _parameters(spec: KernelSpec, prim_func: Any, sizes: Mapping[str, Any]) -> t
         shape = tuple(_size(spec, extent, sizes, f"shape of {name}") for extent in buffer.shape)
         strides = _strides(spec, buffer, shape, sizes, name)
         parameters.append(Parameter(name, str(buffer.dtype), role, shape, strides))
+        if buffer.data not in written | read:
+            idle.append(name)
     if not any(p.role in ("output", "inout") for p in parameters):
         raise SpecError(f"kernel {spec.name!r}: the program writes none of {[p.name for p in parameters]}")
+    if idle and spec.outputs is None:
+        _check_idle(spec, idle)
     known = {p.name for p in parameters}
     if unknown := sorted({*(spec.outputs or ()), *spec.zeroed, *spec.dtypes} - known):
         raise SpecError(
             f"kernel {spec.name!r}: {', '.join(unknown)} is no parameter; there are {sorted(known)}"
         )
     return tuple(parameters)
+
+
+def _check_idle(spec: KernelSpec, idle: list[str]) -> None:
+    """SpecError for a tensor that not even the reference wants: an output that the program forgets would pass
+    for an input, and the input that gets the result in its stead for the output.
+    """
+    wanted = inspect.signature(spec.reference).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
+        return
+    if forgotten := [name for name in idle if name not in wanted]:
+        raise SpecError(
+            f"kernel {spec.name!r}: the program neither reads nor writes {', '.join(forgotten)}, and the "
+            "reference does not ask for it; where that is meant, name the spec's `outputs`"
+        )
 
 
 def _check_dtypes(

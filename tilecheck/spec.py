@@ -179,7 +179,8 @@ class KernelSpec:
         the inputs that it replaces.
     vendor: what a user would call instead, by name, each returning the output; one that raises
         NotImplementedError has nothing for the case, and is left out.
-    outputs: names of the tensors the kernel writes, where they are not those the program stores to.
+    outputs: names of the tensors that the kernel writes, so that a store to any other is a fault; without,
+        those that the program stores to.
     zeroed: outputs that the caller has to clear before the launch (the target of atomics).
     dtypes: element types of the tensors that do not have the case's (an output kept in float32), by tensor:
         a name, or a function that returns one. A tensor of another type is an error, since its bound would

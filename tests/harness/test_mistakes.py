@@ -39,6 +39,12 @@ MISTAKES = {
         "kernel 'wrong_dtype': Y is float32, and case 'one' is float16; where that is meant, the spec says "
         "so: dtypes={'Y': 'float32'}",
     ),
+    "wrong_output": (
+        "Y[i] = X[i]",
+        "X[i] = X[i]",
+        "kernel 'wrong_output': the program neither reads nor writes Y, and the reference does not ask for "
+        "it; where that is meant, name the spec's `outputs`",
+    ),
     "no_dim": (
         "program(N,",
         "program(N, M,",
