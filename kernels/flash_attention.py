@@ -24,7 +24,7 @@ Forms
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,13 +68,13 @@ def default_schedule(q_len: int, k_len: int, head_dim: int, causal: bool, arch: 
         if q_len <= 64:
             return Schedule(64, 128 if head_dim <= 128 else 64, 2, 128)
         if head_dim <= 64:
-            if causal:  # a third stage is 1 % faster with 8k keys and more, and slower with 4k and fewer
-                return Schedule(192, 128, 2 if k_len <= 4096 else 3, 384, overlap=True)
-            return Schedule(192, 128, 2, 384, overlap=True, blocks=MULTIPROCESSORS)
+            # Behind a mask a third stage is 1 % faster with 8k keys and more, and slower with 4k and fewer.
+            stages = 3 if causal and k_len > 4096 else 2
+            return Schedule(192, 128, stages, 384, overlap=True, blocks=MULTIPROCESSORS)
         if head_dim > 128:
             return Schedule(128, 64, 2, 256)
         if causal:
-            return Schedule(128, 128, 2, 256, overlap=True)
+            return Schedule(128, 128, 2, 256, overlap=True, blocks=MULTIPROCESSORS)
         if k_len <= 4096:  # wide tiles have less to do between products, and waste more of the last one
             block_n = 128 if k_len <= 1024 else 160
             return Schedule(128, block_n, 2, 256, overlap=True, blocks=MULTIPROCESSORS)
@@ -169,14 +169,6 @@ def _check_overlap(schedule: Schedule, case: Case, wgmma_and_bulk: bool) -> None
     needed = schedule.block_n * 3 // 4 + head_dim // 2 + 25
     if needed > REGISTERS[threads]:
         raise ValueError(f"overlap needs {needed} registers of {REGISTERS[threads]}: {schedule}")
-    # TileLang 0.1.15 asks a solver how many threads wait before Out is stored, and takes what it has counted
-    # when its budget ends: behind a causal mask, 124 of 128 in one order of the tiles. Blocks that leave are
-    # faster there anyway.
-    if schedule.blocks and case.flags["causal"]:
-        raise ValueError(
-            f"blocks={schedule.blocks} must be 0 with causal, where TileLang may miscount the threads of a "
-            f"barrier: {schedule}"
-        )
     tiles = math.ceil(case.dims["q_len"] / schedule.block_m) * case.dims["heads"] * case.dims["batch"]
     if tiles > 2**30:
         raise ValueError(f"overlap numbers tiles in 32 bits, and {tiles} are too many: {schedule}")
@@ -309,14 +301,20 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
     block_m, block_n, threads = schedule.block_m, schedule.block_n, schedule.threads
     scale = math.log2(math.e) / math.sqrt(head_dim)
     by_rows = T.GemmWarpPolicy.FullRow
-    # Rows of queries that take turns, so that the longest tiles of each come first: as many as have K and V,
-    # two bytes each, in L2. If all tiles are alike, one: blocks that run side by side then share its keys.
-    near = KEYS_IN_L2 // (4 * k_len * head_dim) * (heads // kv_heads) if causal else 1
-    walk = QueryWalk(batch * heads, math.ceil(q_len / block_m), near, schedule.blocks)
-    start = first_query(q_len, block_m, causal)
+    start, filled = first_query(q_len, block_m, causal), 8  # TileLang numbers its own barriers from 1
 
     def visible(query):
         return query + 1 + k_len - q_len if causal else k_len
+
+    rows, tiles = batch * heads, math.ceil(q_len / block_m)
+    walk = QueryWalk(rows, tiles, near=1, blocks=even_blocks(rows * tiles, schedule.blocks or rows * tiles))
+    if causal:  # as many rows take turns as have K and V, two bytes each, in L2
+        near = KEYS_IN_L2 // (4 * k_len * head_dim) * (heads // kv_heads)
+        walk = QueryWalk(rows, tiles, near, rows * tiles)
+        if schedule.blocks:
+            last = (visible(start + (tile + 1) * block_m - 1) for tile in range(tiles))
+            steps = [math.ceil(min(max(1, keys), k_len) / block_n) for keys in last]
+            walk = fairest_walk(rows, near, schedule.blocks, steps)
 
     @T.prim_func
     def flash_attention(
@@ -414,6 +412,9 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
                                 Out[b, head, q0 + i, j] = out[i, j]
                     else:
                         T.copy(out, q_shared)
+                        # TileLang 0.1.15 would ask a solver how many threads meet, and take what it has
+                        # counted when its budget ends: behind a causal mask, 124 of 128 in some orders.
+                        T.sync_threads(filled, threads)
                         T.copy(q_shared, Out[b, head, q0 : q0 + block_m, :])
 
     return flash_attention
@@ -470,23 +471,57 @@ class QueryWalk:
     """Which tiles of queries each block takes, of `rows`, the heads of all batches, that have `tiles` each.
 
     On each turn every block takes one. The last of a row, which see most keys, come first, those of `near`
-    rows before those of others, so that keys stay in L2.
+    rows before those of others, so that keys stay in L2. back: every other turn goes backwards, so that who
+    had the longest tile of one has the shortest of the next.
     """
 
-    def __init__(self, rows: int, tiles: int, near: int, blocks: int) -> None:
+    def __init__(self, rows: int, tiles: int, near: int, blocks: int, back: bool = False) -> None:
         self._rows, self._tiles = rows, tiles
-        self._near = max(n for n in range(1, min(rows, max(1, near)) + 1) if rows % n == 0)
-        self.blocks = even_blocks(rows * tiles, blocks or rows * tiles)
+        self._near = max(_divisors(rows, near))
+        self.blocks, self._back = blocks, back
 
     def turns(self, block):
         """How many tiles the block takes."""
-        return (self._rows * self._tiles - 1 - block) // self.blocks + 1
+        tiles = self._rows * self._tiles
+        return (tiles - 1 - self._place(block, tiles // self.blocks)) // self.blocks + 1
 
     def tile(self, block, turn):
         """The row, and which of its tiles, that the block takes on its `turn`."""
-        number = turn * self.blocks + block
+        number = turn * self.blocks + self._place(block, turn)
         together, within = number // (self._near * self._tiles), number % (self._near * self._tiles)
         return together * self._near + within % self._near, self._tiles - 1 - within // self._near
+
+    def _place(self, block, turn):
+        """The block's place on a turn, from 0."""
+        return block + turn % 2 * (self.blocks - 1 - 2 * block) if self._back else block
+
+
+def fairest_walk(rows: int, near: int, most: int, steps: Sequence[int]) -> QueryWalk:
+    """Of the walks of up to `most` blocks that stay, and up to `near` rows whose keys stay in L2, the one
+    whose busiest block has the least to do.  steps: over the keys, for each tile of a row.
+    """
+    tiles = len(steps)
+    walks = [
+        QueryWalk(rows, tiles, together, blocks, back)
+        for together in sorted(_divisors(rows, near))[-2:]
+        for blocks in sorted({even_blocks(rows * tiles, most), min(rows * tiles, most)})
+        for back in (False, True)
+    ]
+    if rows * tiles > 2**20:  # blocks of so many have the same to do, or nearly
+        return walks[-1]
+    work = torch.tensor([count + 1 for count in steps])  # to begin and end a tile takes as long as a step
+
+    def busiest(walk: QueryWalk) -> int:
+        block = torch.arange(walk.blocks)[:, None]
+        turn = torch.arange(math.ceil(rows * tiles / walk.blocks))
+        _, tile = walk.tile(block, turn)
+        return int((work[tile.clamp(0)] * (turn < walk.turns(block))).sum(1).max())
+
+    return min(walks, key=busiest)
+
+
+def _divisors(rows: int, most: int) -> list[int]:
+    return [n for n in range(1, min(rows, max(1, most)) + 1) if rows % n == 0]
 
 
 SMALL_WEIGHT_ERROR = {"float16": 2.0**-25, "bfloat16": 2.0**-126}
