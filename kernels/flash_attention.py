@@ -61,20 +61,20 @@ class Schedule:
 
 def default_schedule(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
     """Tiles that fit in registers, and two stages unless those spill or cannot be built, or three are faster.
-    On Hopper products and softmax overlap up to a head dim of 128; blocks stay where all tiles are alike, and
-    keys not many.
+    On Hopper products and softmax overlap up to a head dim of 128, and blocks stay unless keys are many.
     """
     if arch.capability == (9, 0):
         if q_len <= 64:
             return Schedule(64, 128 if head_dim <= 128 else 64, 2, 128)
         if head_dim <= 64:
-            # Behind a mask a third stage is 1 % faster with 8k keys and more, and slower with 4k and fewer.
-            stages = 3 if causal and k_len > 4096 else 2
-            return Schedule(192, 128, stages, 384, overlap=True, blocks=MULTIPROCESSORS)
+            if not causal or k_len <= 2048:
+                return Schedule(192, 128, 2, 384, overlap=True, blocks=MULTIPROCESSORS)
+            # A third stage is 1 % faster with 8k keys and more, and slower with 4k.
+            return Schedule(192, 128, 2 if k_len <= 4096 else 3, 384, overlap=True)
         if head_dim > 128:
             return Schedule(128, 64, 2, 256)
         if causal:
-            return Schedule(128, 128, 2, 256, overlap=True, blocks=MULTIPROCESSORS)
+            return Schedule(128, 128, 2, 256, overlap=True, blocks=MULTIPROCESSORS if k_len <= 4096 else 0)
         if k_len <= 4096:  # wide tiles have less to do between products, and waste more of the last one
             block_n = 128 if k_len <= 1024 else 160
             return Schedule(128, block_n, 2, 256, overlap=True, blocks=MULTIPROCESSORS)
@@ -306,15 +306,12 @@ def overlapped(batch, heads, kv_heads, q_len, k_len, head_dim, causal, dtype, sc
     def visible(query):
         return query + 1 + k_len - q_len if causal else k_len
 
-    rows, tiles = batch * heads, math.ceil(q_len / block_m)
-    walk = QueryWalk(rows, tiles, near=1, blocks=even_blocks(rows * tiles, schedule.blocks or rows * tiles))
-    if causal:  # as many rows take turns as have K and V, two bytes each, in L2
-        near = KEYS_IN_L2 // (4 * k_len * head_dim) * (heads // kv_heads)
-        walk = QueryWalk(rows, tiles, near, rows * tiles)
-        if schedule.blocks:
-            last = (visible(start + (tile + 1) * block_m - 1) for tile in range(tiles))
-            steps = [math.ceil(min(max(1, keys), k_len) / block_n) for keys in last]
-            walk = fairest_walk(rows, near, schedule.blocks, steps)
+    # As many rows of queries take turns as have K and V, two bytes each, in L2, so that the longest tiles of
+    # all come first. If tiles are alike, one does: blocks that run side by side then share its keys.
+    near = KEYS_IN_L2 // (4 * k_len * head_dim) * (heads // kv_heads) if causal else 1
+    ends = range(start + block_m - 1, q_len + block_m - 1, block_m)
+    steps = [math.ceil(min(max(1, visible(query)), k_len) / block_n) for query in ends]
+    walk = walk_over_queries(batch * heads, near, schedule.blocks, steps)
 
     @T.prim_func
     def flash_attention(
@@ -496,24 +493,25 @@ class QueryWalk:
         return block + turn % 2 * (self.blocks - 1 - 2 * block) if self._back else block
 
 
-def fairest_walk(rows: int, near: int, most: int, steps: Sequence[int]) -> QueryWalk:
-    """Of the walks of up to `most` blocks that stay, and up to `near` rows whose keys stay in L2, the one
-    whose busiest block has the least to do.  steps: over the keys, for each tile of a row.
+def walk_over_queries(rows: int, near: int, most: int, steps: Sequence[int]) -> QueryWalk:
+    """The walk of a block for each tile, or, of those of up to `most` blocks that stay, the one whose busiest
+    block has the least to do.  near: rows whose keys fit in L2.  steps: over the keys, of each tile of a row.
     """
-    tiles = len(steps)
+    tiles, count = len(steps), rows * len(steps)
+    if most == 0:
+        return QueryWalk(rows, tiles, near, count)
     walks = [
         QueryWalk(rows, tiles, together, blocks, back)
+        for blocks in (even_blocks(count, most), min(count, most))
         for together in sorted(_divisors(rows, near))[-2:]
-        for blocks in sorted({even_blocks(rows * tiles, most), min(rows * tiles, most)})
         for back in (False, True)
     ]
-    if rows * tiles > 2**20:  # blocks of so many have the same to do, or nearly
+    if count > 2**20:  # many turns even out
         return walks[-1]
-    work = torch.tensor([count + 1 for count in steps])  # to begin and end a tile takes as long as a step
+    work = torch.tensor(steps) + 1  # to begin and to end a tile takes as long as a step
 
     def busiest(walk: QueryWalk) -> int:
-        block = torch.arange(walk.blocks)[:, None]
-        turn = torch.arange(math.ceil(rows * tiles / walk.blocks))
+        block, turn = torch.arange(walk.blocks)[:, None], torch.arange(math.ceil(count / walk.blocks))
         _, tile = walk.tile(block, turn)
         return int((work[tile.clamp(0)] * (turn < walk.turns(block))).sum(1).max())
 
