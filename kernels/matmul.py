@@ -496,7 +496,7 @@ def persistent(M, N, K, trans_a, trans_b, dtype, block_m, block_n, block_k, stag
                     # Shared memory to tensor cores; each warp has whole rows of the sum.
                     with T.ws_op("multiply"):
                         T.gemm(A_shared, B_shared, C_local, trans_a, trans_b, whole_rows, clear_accum=k == 0)
-                for part in T.unroll(2, annotations={T.WSID: "halves"}):
+                for part in T.unroll(2, annotations={T.WSID: "parts"}):
                     # Round once to shared memory, and store, while the next tile is multiplied.
                     with T.ws_op("round"):
                         T.copy(C_local[0, part * half], C_shared)
@@ -607,12 +607,23 @@ def one_ahead(threads):
     return follow, lead
 
 
-def warp_roles(threads, stages, operands, results=(), step=("multiply",), tile=("steps", "halves")):
+def warp_roles(
+    threads,
+    stages,
+    operands,
+    results=(),
+    step=("multiply",),
+    tile=("steps", "parts"),
+    part=("round",),
+    ahead=1,
+):
     """Which warps of a block that stays do what, by the names that a program gives its statements.
 
-    One loads the tiles `operands`, up to `stages` steps ahead; `threads` multiply; one stores `results`. Who
-    writes a tile waits until it is free, who reads it until it is full: the barriers for that are TileLang's.
-    step, tile: what those that multiply do in a step over K, and for a tile of C, in this order.
+    One loads the tiles `operands`, up to `stages` steps ahead; `threads` multiply; one stores `results`, of
+    which `ahead` wait at most. Who writes a tile waits until it is free, who reads it until it is full: the
+    barriers for that are TileLang's.
+    step, tile, part: what those that multiply do in a step over K, for a tile of C, and for a part of one
+    that is stored, in this order.
     """
     import tilelang.language as T
 
@@ -636,11 +647,11 @@ def warp_roles(threads, stages, operands, results=(), step=("multiply",), tile=(
     work = {"load": ["steps"], "multiply": [*tile]}
     if results:
         roles.append(T.WSRole("store", warps_lo=warps + 1, warps_hi=warps + 2, max_nreg=COPYING_REGISTERS))
-        pipelines.append(T.WSPipeline("results", results, depth=1))
+        pipelines.append(T.WSPipeline("results", results, depth=ahead))
         scopes.append(
-            T.WSScope("halves", {"multiply": filled("results", "round"), "store": used("results", "store")})
+            T.WSScope("parts", {"multiply": filled("results", *part), "store": used("results", "store")})
         )
-        work["store"] = ["halves"]
+        work["store"] = ["parts"]
     scopes += [
         T.WSScope("tiles", work),
         T.WSScope(T.WSScope.ROOT, {role: ["launch", "tiles"] for role in work}),

@@ -109,24 +109,26 @@ for i, j in T.Parallel(block_m, block_n):
         why="the bias goes into the accumulator before the products",
         changes={
             "T.clear(C_local)": (
-                "load_bias(bias, bx, bias_local)\n"
-                "for i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] = bias_local[j]"
+                "load_bias(bias, bx, half_bias)\n"
+                "for i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] = 2 * half_bias[j]"
             ),
-            matmul_bias_gelu.ADD: "",
+            matmul_bias_gelu.ADD: "C_local[i, j] = 0.5 * C_local[i, j]",
         },
     ),
     _gelu(
-        id="bias-in-fp32",
-        why="bias has no more bits than its type",
-        changes={"(block_n,), dtype": '(block_n,), "float32"'},
+        id="bias-in-its-own-type",
+        why="half a bias has no more bits than the whole",
+        changes={'(block_n,), "float32"': "(block_n,), dtype"},
     ),
     _gelu(
         id="epilogue-at-the-store",
         why="the epilogue goes by elements of C, and reads bias from memory",
         changes={
-            matmul_bias_gelu.LOAD_BIAS: "T.evaluate(0)",
-            matmul_bias_gelu.ADD: 'x = C_local[i, j] + T.cast(bias[bx * block_n + j], "float32")',
-            matmul_bias_gelu.GELU: "C[by * block_m + i, bx * block_n + j] = gelu_of(x, approximate, fast)",
+            matmul_bias_gelu.LOAD_BIAS: "T.clear(half_bias)",
+            matmul_bias_gelu.ADD: 'x = 0.5 * (C_local[i, j] + T.cast(bias[bx * block_n + j], "float32"))',
+            matmul_bias_gelu.GELU: (
+                "C[by * block_m + i, bx * block_n + j] = gelu_of_twice(x, approximate, fast)"
+            ),
             matmul_bias_gelu.STORES: "",
         },
     ),

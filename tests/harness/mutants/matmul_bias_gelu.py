@@ -5,7 +5,7 @@ from functools import partial
 from tests.harness.mutants.engine import Mutant
 
 _mutant = partial(Mutant, kernel="matmul_bias_gelu")
-_gelu_mutant = partial(_mutant, within="gelu_of")
+_gelu_mutant = partial(_mutant, within="gelu_of_twice")
 _split_mutant = partial(_mutant, within="split", first=("grid-tails-tanh-bf16/stages=5,swizzle=0,splits=2",))
 _staying_mutant = partial(_mutant, within="persistent")
 
@@ -14,13 +14,13 @@ STAYING = ("grid-tails-tanh-bf16/block_n=128,blocks=3",)  # 2 x 2 tiles, two tur
 
 STORE = "T.copy(C_local, C[by * block_m, bx * block_n])"
 GEMM = "T.gemm(A_shared, B_shared, C_local, policy=policy)"
-ADD = "C_local[i, j] += bias_local[j]"
-GELU = "C_local[i, j] = gelu_of(C_local[i, j], approximate, fast)"
-SLOPE = "slope = math.sqrt(2 / math.pi)"
-ARGUMENT = "u = x * (slope + slope * 0.044715 * (x * x))"
+ADD = "C_local[i, j] = 0.5 * C_local[i, j] + half_bias[j]"
+GELU = "C_local[i, j] = gelu_of_twice(C_local[i, j], approximate, fast)"
+SLOPE = "slope = 2 * math.sqrt(2 / math.pi)"
+ARGUMENT = "u = half * (slope + slope * 4 * 0.044715 * (half * half))"
 TANH = 'return half + half * (T.call_pure_extern("float32", "__tanhf", u) if fast else T.tanh(u))'
-ERF = "return half + half * T.erf(math.sqrt(0.5) * x)"
-TAIL = "return half + T.abs(x) * (0.5 - T.exp2(exponent))"
+ERF = "return half + half * T.erf(math.sqrt(2) * half)"
+TAIL = "return half + T.abs(half) * (1.0 - T.exp2(exponent))"
 STORES = f"""\
 if s.staged:
     C_shared = T.alloc_shared((block_m, block_n), dtype)
@@ -29,56 +29,58 @@ if s.staged:
 else:
     {STORE}"""
 STAGE = "C_shared = T.alloc_shared((block_m, block_n), dtype)\nT.copy(C_local, C_shared)"
-LOAD_BIAS = "T.copy(bias[bx * block_n], bias_local)"
+LOAD_BIAS = "T.copy(bias[bx * block_n], half_bias)"
 
 MUTANTS = (
     # The bias.
     _mutant(
         id="bias-forgotten",
         why="no bias is added",
-        changes={ADD: ""},
+        changes={ADD: "C_local[i, j] = 0.5 * C_local[i, j]"},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-along-m",
         why="bias goes by rows",
-        changes={ADD: "C_local[i, j] += bias_local[i]"},
+        changes={ADD: ADD.replace("half_bias[j]", "half_bias[i]")},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-of-the-first-columns",
         why="every block adds the bias of the first columns",
-        changes={LOAD_BIAS: "T.copy(bias[0], bias_local)"},
+        changes={LOAD_BIAS: "T.copy(bias[0], half_bias)"},
         first=("wide-fp16",),
     ),
     _mutant(
         id="bias-of-the-wrong-tile-width",
         why="blocks of bias start at multiples of block_m",
-        changes={LOAD_BIAS: "T.copy(bias[bx * block_m], bias_local)"},
+        changes={LOAD_BIAS: "T.copy(bias[bx * block_m], half_bias)"},
         first=("vector-tanh-fp16",),
     ),
     _mutant(
         id="bias-of-the-row-of-blocks",
         why="bias is taken from the block's row, not from its column",
-        changes={LOAD_BIAS: "T.copy(bias[T.get_block_binding(1) * block_n], bias_local)"},
+        changes={LOAD_BIAS: "T.copy(bias[T.get_block_binding(1) * block_n], half_bias)"},
         first=("wide-fp16",),
     ),
     _mutant(
         id="bias-off-by-one",
         why="bias is that of the next column",
-        changes={LOAD_BIAS: "T.copy(bias[bx * block_n + 1], bias_local)"},
+        changes={LOAD_BIAS: "T.copy(bias[bx * block_n + 1], half_bias)"},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-not-at-the-last-column",
         why="the last column of all gets no bias",
-        changes={ADD: "C_local[i, j] += T.if_then_else(bx * block_n + j < N - 1, bias_local[j], 0.0)"},
+        changes={
+            ADD: ADD.replace("half_bias[j]", "T.if_then_else(bx * block_n + j < N - 1, half_bias[j], 0.0)")
+        },
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-not-in-the-tail",
         why="a tile that reaches over the edge gets no bias",
-        changes={LOAD_BIAS: f"T.clear(bias_local)\nif (bx + 1) * block_n <= N:\n    {LOAD_BIAS}"},
+        changes={LOAD_BIAS: f"T.clear(half_bias)\nif (bx + 1) * block_n <= N:\n    {LOAD_BIAS}"},
         first=("n-over-fp16",),
     ),
     _mutant(
@@ -90,36 +92,37 @@ MUTANTS = (
     _mutant(
         id="bias-twice",
         why="adds it twice",
-        changes={ADD: f"{ADD}\n{ADD}"},
+        changes={ADD: ADD.replace("half_bias[j]", "2 * half_bias[j]")},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-in-every-trip",
         why="bias is added once for each tile of K",
         changes={
-            GEMM: f"{GEMM}\nfor i, j in T.Parallel(block_m, block_n):\n    {ADD}",
-            f"for i, j in T.Parallel(block_m, block_n):\n    {ADD}": (
-                "for i, j in T.Parallel(block_m, block_n):"
-            ),
+            GEMM: f"{GEMM}\nfor i, j in T.Parallel(block_m, block_n):\n    C_local[i, j] += 2 * half_bias[j]",
+            ADD: "C_local[i, j] = 0.5 * C_local[i, j]",
         },
         first=("all-over-fp16",),
     ),
     _mutant(
         id="bias-after-gelu",
         why="the order of the two is swapped",
-        changes={ADD: GELU, GELU: ADD},
+        changes={
+            ADD: "C_local[i, j] = 0.5 * C_local[i, j]",
+            GELU: f"{GELU}\nC_local[i, j] += 2 * half_bias[j]",
+        },
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-in-bf16",
         why="bias is held in bf16",
-        changes={"(block_n,), dtype": '(block_n,), "bfloat16"'},
+        changes={'(block_n,), "float32"': '(block_n,), "bfloat16"'},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="bias-past-the-end",
         why="bias is read, without TileLang's guards, past its end",
-        changes={LOAD_BIAS: "for j in T.Parallel(block_n):\n    bias_local[j] = bias[bx * block_n + j]"},
+        changes={LOAD_BIAS: "for j in T.Parallel(block_n):\n    half_bias[j] = bias[bx * block_n + j]"},
         options={"tl.disable_safe_memory_legalize": True},
         first=("n-short-fp16",),
     ),
@@ -127,20 +130,20 @@ MUTANTS = (
     _mutant(
         id="gelu-forgotten",
         why="no GELU",
-        changes={GELU: ""},
+        changes={GELU: "C_local[i, j] *= 2"},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="gelu-twice",
         why="GELU of GELU",
-        changes={GELU: f"{GELU}\n{GELU}"},
+        changes={GELU: f"{GELU}\n{GELU.replace('(C_local', '(0.5 * C_local')}"},
         first=("one-tile-fp16",),
     ),
     _mutant(
         id="stored-before-gelu",
         why="GELU comes after the store",
         changes={
-            GELU: "",
+            GELU: "C_local[i, j] *= 2",
             STORE: f"{STORE}\nfor i, j in T.Parallel(block_m, block_n):\n    {GELU}",
         },
         first=("one-tile-fp16",),
@@ -178,13 +181,13 @@ MUTANTS = (
     _gelu_mutant(
         id="cdf-twice-as-high",
         why="1 + erf is not halved",
-        changes={"half = 0.5 * x": "half = x"},
+        changes={ERF: f"return 2 * ({ERF.removeprefix('return ')})"},
         first=("one-tile-fp16",),
     ),
     _gelu_mutant(
         id="erf-of-x",
         why="x is not divided by the root of 2",
-        changes={ERF: "return half + half * T.erf(x)"},
+        changes={ERF: "return half + half * T.erf(2 * half)"},
         first=("one-tile-fp16",),
     ),
     _gelu_mutant(
@@ -196,25 +199,25 @@ MUTANTS = (
     _gelu_mutant(
         id="tanh-of-the-square",
         why="x^2 for x^3",
-        changes={ARGUMENT: ARGUMENT.replace("(x * x)", "x")},
+        changes={ARGUMENT: ARGUMENT.replace("4 * 0.044715 * (half * half)", "2 * 0.044715 * half")},
         first=("one-tile-tanh-fp16",),
     ),
     _gelu_mutant(
         id="root-of-two-over-pi-cut",
         why="0.7979 for 0.79788456",
-        changes={SLOPE: "slope = 0.7979"},
+        changes={SLOPE: "slope = 2 * 0.7979"},
         first=("bias-only-tanh-fp32",),
     ),
     _gelu_mutant(
         id="tail-not-subtracted",
         why="the exponential, P of negative x, is added to a half",
-        changes={TAIL: TAIL.replace("0.5 -", "0.5 +")},
+        changes={TAIL: TAIL.replace("1.0 -", "1.0 +")},
         first=WHOLE,
     ),
     _gelu_mutant(
         id="tail-by-x",
         why="x for its size beside the tail",
-        changes={TAIL: TAIL.replace("T.abs(x)", "x")},
+        changes={TAIL: TAIL.replace("T.abs(half)", "half")},
         first=WHOLE,
     ),
     _gelu_mutant(
@@ -226,7 +229,7 @@ MUTANTS = (
     _gelu_mutant(
         id="tail-of-x",
         why="the exponent of x, not of its size",
-        changes={"higher * T.abs(x) + coefficient": "higher * x + coefficient"},
+        changes={"higher * T.abs(half) + coefficient": "higher * half + coefficient"},
         first=WHOLE,
     ),
     _gelu_mutant(
@@ -238,15 +241,15 @@ MUTANTS = (
     _mutant(
         id="relu",
         why="the wrong activation",
-        changes={GELU: "C_local[i, j] = T.max(C_local[i, j], 0.0)"},
+        changes={GELU: "C_local[i, j] = T.max(2 * C_local[i, j], 0.0)"},
         first=("one-tile-fp16",),
     ),
     _gelu_mutant(
         id="sigmoid-form",
         why="x * sigmoid(1.702 x), a cruder approximation",
         changes={
-            TANH: "return x / (1 + T.exp(-1.702 * x))",
-            ERF: "return x / (1 + T.exp(-1.702 * x))",
+            TANH: "return 2 * half / (1 + T.exp(-2 * 1.702 * half))",
+            ERF: "return 2 * half / (1 + T.exp(-2 * 1.702 * half))",
         },
         first=("one-tile-fp16",),
     ),
@@ -260,7 +263,7 @@ MUTANTS = (
         id="erf-in-fp16",
         why="erf is rounded to fp16",
         changes={
-            ERF: 'return half + half * T.cast(T.cast(T.erf(math.sqrt(0.5) * x), "float16"), "float32")',
+            ERF: 'return half + half * T.cast(T.cast(T.erf(math.sqrt(2) * half), "float16"), "float32")',
         },
         first=("one-tile-fp16",),
     ),
@@ -331,10 +334,10 @@ for j in T.Parallel(block_n):
         id="sum-cut-to-14-bits",
         why="the sum loses 10 of its 24 bits before the bias in fp32",
         changes={
-            "C_local[i, j] += bias_local[j]": """\
+            ADD: f"""\
 if dtype == "float32":
     C_local[i, j] = T.reinterpret(T.reinterpret(C_local[i, j], "int32") & -1024, "float32")
-C_local[i, j] += bias_local[j]"""
+{ADD}"""
         },
         first=("eleven-bits-fp32",),
     ),
@@ -371,7 +374,7 @@ C_local[i, j] += bias_local[j]"""
         changes={
             "add_up(C_local, share, total)": """\
 for i, j in T.Parallel(block_m, block_n):
-    C_local[i, j] = gelu_of(C_local[i, j], approximate, fast)
+    C_local[i, j] = gelu_of_twice(0.5 * C_local[i, j], approximate, fast)
 add_up(C_local, share, total)"""
         },
     ),
@@ -394,15 +397,21 @@ add_up(C_local, share, total)"""
         first=STAYING,
     ),
     _staying_mutant(
-        id="staying-gelu-of-one-half",
-        why="GELU works on the half of the tile that is stored first",
-        changes={"T.Parallel(block_m, block_n)": "T.Parallel(block_m, half)"},
+        id="staying-gelu-of-the-first-part",
+        why="GELU works, again and again, on the part of the tile that is stored first",
+        changes={"at = part * WIDTH + j": "at = j"},
         first=STAYING,
     ),
     _staying_mutant(
-        id="staying-halves-swapped",
-        why="each half of the tile is stored in the other's place",
-        changes={"C_local[0, part * half]": "C_local[0, half - part * half]"},
+        id="staying-parts-swapped",
+        why="the last part of the tile is stored in the first one's place",
+        changes={"C_local[0, part * WIDTH]": "C_local[0, block_n - WIDTH - part * WIDTH]"},
+        first=STAYING,
+    ),
+    _staying_mutant(
+        id="staying-gelu-of-part-0-left-out",
+        why="the condition in front of GELU does not hold for the first part",
+        changes={"% 32 != part)": "% 32 < part)"},
         first=STAYING,
     ),
     _staying_mutant(
