@@ -149,13 +149,6 @@ def test_heads_of_a_group_share_their_keys(tilecheck_device: Device) -> None:
         (Schedule(256, 16, 1, 512), case_of(head_dim=144), "sm_90a", {}, "wgmma needs 102 registers"),
         (Schedule(64, 64, 2, 128, blocks=5), case_of(), "sm_90a", {}, "blocks=5 must be 0, or positive with"),
         (Schedule(64, 64, 2, 128, True, -1), case_of(), "sm_90a", {}, "blocks=-1 must be 0"),
-        (
-            Schedule(64, 64, 2, 128, True, 3),
-            case_of(causal=True),
-            "sm_90a",
-            {},
-            "blocks=3 must be 0 with causal",
-        ),
         (Schedule(64, 64, 1, 128, True), case_of(), "sm_80", {}, "overlap takes wgmma, and bulk copies"),
         (Schedule(64, 64, 1, 128, True), case_of(), "sm_100a", {}, "overlap takes wgmma, and bulk copies"),
         (Schedule(64, 64, 0, 128, True), case_of(), "sm_90a", {}, "overlap takes wgmma, and bulk copies"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kernels import flash_attention
-from kernels.flash_attention import SPEC, QueryWalk, Schedule, first_query
+from kernels.flash_attention import SPEC, QueryWalk, Schedule, first_query, walk_over_queries
 from tilecheck.arches import arch
 from tilecheck.codegen import lower
 from tilecheck.conformance import check, run
@@ -64,7 +64,6 @@ IDS = (
         pytest.param(id, blocks, id=f"{id}-{how}")
         for how, blocks in (("leaving", 0), ("staying", 3))
         for id in IDS
-        if not (blocks and SPEC.case(id).flags["causal"])
     ],
 )
 def test_output(id: str, blocks: int, hopper: Device) -> None:
@@ -77,8 +76,9 @@ def rows_of(causal: bool) -> Case:
 
 
 @pytest.mark.correctness
-def test_blocks_that_stay_change_no_bit(hopper: Device) -> None:
-    case = rows_of(causal=False)
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_that_stay_change_no_bit(causal: bool, hopper: Device) -> None:
+    case = rows_of(causal)
     alone, staying = (run(SPEC, case, hopper, schedule=small(blocks))["Out"] for blocks in (0, 5))
     assert torch.equal(staying, alone)
 
@@ -95,11 +95,55 @@ def test_order_of_rows_changes_no_bit(hopper: Device, monkeypatch: pytest.Monkey
 @pytest.mark.correctness
 @pytest.mark.parametrize(("rows", "tiles"), [(1, 1), (1, 7), (7, 1), (12, 5), (5, 12)])
 @pytest.mark.parametrize("near", [0, 1, 4, 100])
-@pytest.mark.parametrize("blocks", [0, 1, 5, 7, 132])
-def test_each_tile_is_taken_once(rows: int, tiles: int, near: int, blocks: int) -> None:
-    walk = QueryWalk(rows, tiles, near, blocks)
-    taken = [walk.tile(block, turn) for block in range(walk.blocks) for turn in range(int(walk.turns(block)))]
-    assert sorted(taken) == list(product(range(rows), range(tiles)))
+@pytest.mark.parametrize("blocks", [1, 5, 7, 132])
+@pytest.mark.parametrize("back", [False, True])
+def test_each_tile_is_taken_once(rows: int, tiles: int, near: int, blocks: int, back: bool) -> None:
+    walk = QueryWalk(rows, tiles, near, min(blocks, rows * tiles), back)
+    assert sorted(taken_by_each(walk)) == list(product(range(rows), range(tiles)))
+
+
+def taken_by_each(walk: QueryWalk) -> list[tuple[int, int]]:
+    return [walk.tile(block, turn) for block in range(walk.blocks) for turn in range(walk.turns(block))]
+
+
+@pytest.mark.correctness
+def test_blocks_that_leave_take_one_tile_each_the_longest_first() -> None:
+    walk = walk_over_queries(rows=2, near=2, most=0, steps=[1, 2, 3])
+    assert taken_by_each(walk) == [(0, 2), (1, 2), (0, 1), (1, 1), (0, 0), (1, 0)]
+
+
+@pytest.mark.correctness
+def test_blocks_that_stay_are_as_few_as_take_no_more_turns_where_tiles_are_alike() -> None:
+    walk = walk_over_queries(rows=4, near=1, most=13, steps=[5, 5, 5, 5])
+    assert (walk.blocks, taken_by_each(walk)[:2]) == (8, [(0, 3), (2, 3)])
+
+
+@pytest.mark.correctness
+@pytest.mark.parametrize(
+    ("rows", "near", "tiles", "more"),
+    [
+        pytest.param(128, 64, 11, 0.05, id="dim-64-2k"),
+        pytest.param(128, 32, 16, 0.05, id="dim-128-2k"),
+        pytest.param(64, 16, 32, 0.04, id="dim-128-4k"),
+        pytest.param(64, 32, 16, 0.05, id="model-1x64x2048"),
+        pytest.param(32, 32, 64, 0.01, id="llama8b-8k"),
+    ],
+)
+def test_causal_tiles_are_shared_out_evenly(rows: int, near: int, tiles: int, more: float) -> None:
+    """Of an H200: how much more than an even share the block with most to do has."""
+    steps = range(1, tiles + 1)
+    walk = walk_over_queries(rows, near, 132, steps)
+    loads = [
+        sum(steps[walk.tile(block, turn)[1]] + 1 for turn in range(walk.turns(block)))
+        for block in range(walk.blocks)
+    ]
+    assert max(loads) <= (1 + more) * sum(loads) / 132
+
+
+@pytest.mark.correctness
+def test_more_tiles_than_can_be_weighed_are_walked_all_the_same() -> None:
+    walk = walk_over_queries(rows=3, near=3, most=5, steps=range(400_000))
+    assert sum(walk.turns(block) for block in range(walk.blocks)) == 1_200_000
 
 
 @pytest.mark.correctness
@@ -141,15 +185,20 @@ def test_form_is_printed_where_it_is_another() -> None:
 @pytest.mark.parametrize(
     ("id", "schedule"),
     [
-        ("len-65-causal-fp16", small(0)),
-        ("more-keys-causal-fp16", small(0)),
-        ("more-queries-causal-bf16", small(0)),
-        ("dim-64-2k-causal-fp16", Schedule(192, 128, 2, 384, overlap=True)),
+        pytest.param(id, schedule, id=f"{id}-{schedule.blocks}")
+        for id, schedule in [
+            ("len-65-causal-fp16", small(0)),
+            ("more-keys-causal-fp16", small(3)),
+            ("more-queries-causal-bf16", small(0)),
+            ("grouped-causal-bf16", small(5)),
+            ("dim-64-2k-causal-fp16", Schedule(192, 128, 2, 384, overlap=True)),
+            ("dim-64-2k-causal-fp16", Schedule(192, 128, 2, 384, overlap=True, blocks=132)),
+            ("dim-128-2k-causal-fp16", Schedule(128, 128, 2, 256, overlap=True, blocks=132)),
+        ]
     ],
-    ids=lambda value: "" if isinstance(value, Schedule) else value,
 )
 def test_all_threads_meet_at_each_barrier(id: str, schedule: Schedule) -> None:
-    """Out is stored in two ways, behind a condition: TileLang reckons who waits at the barriers there."""
+    """One before Out is staged, which TileLang counts, and one after, by name."""
     lowered = lower(build_program(SPEC, SPEC.case(id), arch("sm_90a"), schedule))
     waiting = re.findall(r"__sync_thread_partial\(\d+, (\d+)\)", lowered.cuda)
     assert len(waiting) == 2

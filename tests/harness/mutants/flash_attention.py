@@ -1,7 +1,6 @@
 """Wrong attentions."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from kernels.flash_attention import Schedule, default_schedule
@@ -10,12 +9,10 @@ from tilecheck.arches import Arch
 
 
 def _on_hopper(schedule: Schedule) -> Callable[..., Schedule]:
-    leaving = replace(schedule, blocks=0)
-
     def default(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Schedule:
-        if arch.capability != (9, 0):
-            return default_schedule(q_len, k_len, head_dim, causal, arch)
-        return leaving if causal else schedule
+        if arch.capability == (9, 0):
+            return schedule
+        return default_schedule(q_len, k_len, head_dim, causal, arch)
 
     return default
 
@@ -28,7 +25,7 @@ def plain(q_len: int, k_len: int, head_dim: int, causal: bool, arch: Arch) -> Sc
 
 
 STAYING = _on_hopper(Schedule(64, 64, 2, 128, overlap=True, blocks=3))
-"""Blocks that overlap, and stay where they may: small cases take several turns, of several tiles of keys."""
+"""Blocks that overlap, and stay: small cases take several turns, of several tiles of keys."""
 
 _mutant = partial(Mutant, kernel="flash_attention", default_schedule=plain)
 _overlapped = partial(_mutant, within="overlapped", default_schedule=STAYING)
@@ -800,11 +797,11 @@ if k > 0:
         changes={"q_len - tiles * block_m if": "q_len - tiles * block_m + 1 if"},
         first=("len-128-causal-fp16",),
     ),
-    _first(
-        id="overlapped-start-one-early",
-        why="tiles end a row before the last query",
-        changes={"q_len - tiles * block_m if": "q_len - tiles * block_m - 1 if"},
-        first=("len-65-causal-fp16",),
+    _overlapped(
+        id="overlapped-last-tile-not-walked",
+        why="tiles that end past the last query are left out",
+        changes={"q_len + block_m - 1, block_m)": "q_len, block_m)"},
+        first=("len-65-fp16",),
     ),
     _first(
         id="overlapped-one-tile-before-row-0",
@@ -828,13 +825,19 @@ if k > 0:
     _walked(
         id="staying-last-turn-lost",
         why="tiles that do not fill a turn are left out",
-        changes={"self._tiles - 1 - block) // self.blocks + 1": "self._tiles - 1 - block) // self.blocks"},
+        changes={") // self.blocks + 1": ") // self.blocks"},
         first=("len-256-fp16",),
+    ),
+    _walked(
+        id="staying-backwards-one-short",
+        why="a turn that goes backwards begins a place late",
+        changes={"(self.blocks - 1 - 2 * block)": "(self.blocks - 2 * block)"},
+        first=("heads-8-causal-fp16",),
     ),
     _walked(
         id="staying-one-turn-less-apart",
         why="turns overlap by a tile, which two blocks store",
-        changes={"turn * self.blocks + block": "turn * (self.blocks - 1) + block"},
+        changes={"turn * self.blocks +": "turn * (self.blocks - 1) +"},
         first=("grouped-fp16",),
     ),
     _walked(
