@@ -614,7 +614,7 @@ def warp_roles(
     results=(),
     step=("multiply",),
     tile=("steps", "parts"),
-    part=("round",),
+    part=(),
     ahead=1,
 ):
     """Which warps of a block that stays do what, by the names that a program gives its statements.
@@ -622,8 +622,8 @@ def warp_roles(
     One loads the tiles `operands`, up to `stages` steps ahead; `threads` multiply; one stores `results`, of
     which `ahead` wait at most. Who writes a tile waits until it is free, who reads it until it is full: the
     barriers for that are TileLang's.
-    step, tile, part: what those that multiply do in a step over K, for a tile of C, and for a part of one
-    that is stored, in this order.
+    step, tile, part: what those that multiply do in a step over K, for a tile of C, and with a part of one
+    until it waits to be stored, in this order.
     """
     import tilelang.language as T
 
@@ -649,7 +649,10 @@ def warp_roles(
         roles.append(T.WSRole("store", warps_lo=warps + 1, warps_hi=warps + 2, max_nreg=COPYING_REGISTERS))
         pipelines.append(T.WSPipeline("results", results, depth=ahead))
         scopes.append(
-            T.WSScope("parts", {"multiply": filled("results", *part), "store": used("results", "store")})
+            T.WSScope(
+                "parts",
+                {"multiply": [*part, *filled("results", "round")], "store": used("results", "store")},
+            )
         )
         work["store"] = ["parts"]
     scopes += [

@@ -399,13 +399,13 @@ add_up(C_local, share, total)"""
     _staying_mutant(
         id="staying-gelu-of-the-first-part",
         why="GELU works, again and again, on the part of the tile that is stored first",
-        changes={"at = part * WIDTH + j": "at = j"},
+        changes={"at = part * width + j": "at = j"},
         first=STAYING,
     ),
     _staying_mutant(
         id="staying-parts-swapped",
         why="the last part of the tile is stored in the first one's place",
-        changes={"C_local[0, part * WIDTH]": "C_local[0, block_n - WIDTH - part * WIDTH]"},
+        changes={"C_local[0, part * width]": "C_local[0, block_n - width - part * width]"},
         first=STAYING,
     ),
     _staying_mutant(
