@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,9 @@ import pytest
 from tests.harness.mutants import engine
 from tests.harness.mutants.catalogue import EQUIVALENTS, KERNELS, MUTANTS
 from tests.harness.mutants.engine import Edit, Mutant, Row, edited, source_of
-from tests.harness.mutants.matrix import GPU_SEEDS
+from tests.harness.mutants.matrix import one_process_after_another, tried_alone
 from tilecheck.arches import arch
-from tilecheck.device import Device, Simulator
+from tilecheck.device import Simulator
 from tilecheck.plugin.limits import too_large
 
 SEEN = [mutant for mutant in MUTANTS if not mutant.unseen]
@@ -73,12 +74,26 @@ def test_what_the_simulator_does_not_model_it_does_not_see(mutant: Mutant, simul
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("tilecheck_device")
 @pytest.mark.parametrize("mutant", **by_name(UNSEEN))
-def test_wrong_kernel_is_rejected_on_a_gpu(mutant: Mutant, tilecheck_device: Device):
-    rejection, before = engine.first_rejection(mutant, tilecheck_device, GPU_SEEDS)
-    unusable = [f"{result.row}: {result.unusable}" for result in before if result.unusable]
+def test_wrong_kernel_is_rejected_on_a_gpu(mutant: Mutant):
+    results = tried_alone(mutant.name, "cuda")
+    unusable = [f"{result.row}: {result.unusable}" for result in results if result.unusable]
     assert not unusable, "\n".join(unusable)
-    assert rejection is not None, f"survives {len(before)} launches: {mutant.why}"
+    assert results[-1].caught_by, f"survives {len(results)} launches: {mutant.why}"
+
+
+def test_a_mutant_is_tried_in_a_process_of_its_own(simulator: Simulator):
+    mutant = next(mutant for mutant in SEEN if mutant.kernel == "vector_add")
+    rejection, before = engine.first_rejection(mutant, simulator)
+    here = [(result.row, result.caught_by) for result in (*before, rejection)]
+    assert [(result.row, result.caught_by) for result in tried_alone(mutant.name, "simulator")] == here
+
+
+@pytest.mark.parametrize(("lost", "processes"), [("True", 3), ("False", 1)])
+def test_after_a_mutant_that_costs_the_process_its_gpu_the_next_has_a_new_one(lost: str, processes: int):
+    pids = one_process_after_another(eval, ["__import__('os').getpid()"] * 3, partial(eval, lost))
+    assert len(set(pids)) == processes
 
 
 @pytest.mark.parametrize("edit", **by_name(list(EQUIVALENTS)))

@@ -851,7 +851,8 @@ for i, j in T.Parallel(block_m // 2, block_n):
         why="threads multiply tiles that others are still loading",
         changes={},
         options={"tl.disable_thread_storage_sync": True},
-        first=("stride-2-fp16", "tt-tails-fp16", "odd-4095-fp16"),
+        # mma, by which each warp multiplies what others load; in wgmma four warps wait for each other.
+        first=("tt-tails-fp32", "primes-fp32", "all-over-fp32", "nt-tails-fp32", "odd-4095-fp16"),
         unseen="barriers between threads",
     ),
     _mutant(

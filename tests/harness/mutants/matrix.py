@@ -13,16 +13,19 @@ import csv
 import multiprocessing
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from tests.harness.mutants import engine
 from tests.harness.mutants.catalogue import KERNELS, MUTANTS, named
 from tests.harness.mutants.engine import Mutant, Result
 from tilecheck.arches import arch
 from tilecheck.device import Device, Simulator
+
+T = TypeVar("T")
 
 GPU_SEEDS = tuple(range(20))
 """Draws that a mutant is tried with on a GPU: whether a race shows differs from launch to launch."""
@@ -68,19 +71,51 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _tried(mutants: list[Mutant], options: argparse.Namespace) -> Iterable[list[Result]]:
     attempt = partial(_try, device_name=options.device, every_row=options.all, seed=options.seed)
     names = [mutant.name for mutant in mutants]
-    if options.device == "cuda" or options.jobs == 1:
+    if options.device == "cuda":
+        yield from one_process_after_another(attempt, names, _lost)
+    elif options.jobs == 1:
         yield from map(attempt, names)
-        return
+    else:
+        with _processes(options.jobs) as pool:
+            yield from pool.map(attempt, names)
+
+
+def one_process_after_another(
+    attempt: Callable[[str], T], names: Iterable[str], lost: Callable[[], object]
+) -> Iterator[T]:
+    """What `attempt` makes of each name, in a process: a new one each time that the last one is `lost`."""
+    pool: ProcessPoolExecutor | None = None
+    try:
+        for name in names:
+            pool = pool or _processes(1)
+            yield pool.submit(attempt, name).result()
+            if pool.submit(lost).result():
+                pool.shutdown()
+                pool = None
+    finally:
+        if pool:
+            pool.shutdown()
+
+
+def tried_alone(name: str, device_name: str) -> list[Result]:
+    """What the rows say of the mutant, from a process of its own, which it may cost the CUDA context."""
+    with _processes(1) as pool:
+        return pool.submit(_try, name, device_name, every_row=False, seed=0).result()
+
+
+def _processes(number: int) -> ProcessPoolExecutor:
     # TileLang's threads do not survive a fork.
-    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(attempt, names)
+    return ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
+
+
+def _lost() -> str | None:
+    """Why nothing runs on the GPU any more in this process."""
+    return device_of("cuda").lost
 
 
 def _try(name: str, device_name: str, every_row: bool, seed: int) -> list[Result]:
     """What the rows say of the mutant, up to the first rejection or to the last row."""
     mutant, device = named(name), device_of(device_name)
-    if device.lost:
-        sys.exit(f"before {name}: {device.lost}")
     if mutant.unseen:
         rejection, before = engine.first_rejection(mutant, device, GPU_SEEDS)
     elif not every_row:
