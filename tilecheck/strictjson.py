@@ -26,6 +26,16 @@ def loaded(text: str, made: Callable[[list[tuple[str, Any]]], Any]) -> Any:
         raise WrongError(f"no JSON: {error}") from error
 
 
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which no name occurs twice, as after a merge: json takes the last of two, in silence."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has {json.dumps(twice)} twice; remove one of them")
+    return found
+
+
 def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 

@@ -135,13 +135,12 @@ def run(arguments: argparse.Namespace) -> int:
                 arches = asked or (default_arch(spec),)
                 good = _compile(arguments, project, spec, case, arches, why, data) and good
     except (BadInput, KeyboardInterrupt):
-        if arguments.json is not None and data:  # of the cases before
-            _write("--json", arguments.json, json.dumps(data, indent=1))
         for told in unstored:
             note(f"tilecheck: {told}")
         raise
-    if arguments.json is not None:
-        _write("--json", arguments.json, json.dumps(data, indent=1))
+    finally:
+        if arguments.json is not None and data:
+            _write("--json", arguments.json, json.dumps(data, indent=1))
     if arguments.plot is not None:
         if any(row["effects"] for row in data):
             _write("--plot", arguments.plot, _drawn(data))

@@ -20,7 +20,7 @@ from typing import Any
 
 from tilecheck.files import create, shown
 from tilecheck.latency.gate import Bar, Measurement
-from tilecheck.strictjson import WrongError, brief, loaded
+from tilecheck.strictjson import WrongError, brief, each_once, loaded
 
 LIBRARIES = ("torch", "cuda", "cudnn")
 """Those parts of a toolchain that the vendors' times depend on."""
@@ -237,7 +237,7 @@ def read_run(path: Path) -> Run:
     are passed over. Raises BaselineError, in one line, for what is no such file or lacks what a row needs.
     """
     try:
-        content = loaded(path.read_text(encoding="utf-8"), _each_once)
+        content = loaded(path.read_text(encoding="utf-8"), each_once)
     except FileNotFoundError:
         raise BaselineError(f"{shown(path)}: there is no such file") from None
     except OSError as error:
@@ -412,15 +412,6 @@ def _printable(text: str, place: str) -> str:
     if any(unicodedata.category(sign) in _UNWRITABLE for sign in text):  # messages are one line
         raise WrongError(f"{place} is {brief(text)}, no line of text")
     return text
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has {json.dumps(twice)} twice")
-    return found
 
 
 def _unusable(path: Path, what: str) -> BaselineError:

@@ -126,16 +126,15 @@ class Cluster:
 
     def unordered(self, rank: int, entries: Tensor) -> Tensor:
         """Entries of a shadow that name what is not ordered before what block `rank` does now."""
-        named = entries > 0
         if entries.numel() == 0:
-            return named
+            return torch.zeros_like(entries, dtype=torch.bool)
         low, high = (int(entry) for entry in entries.aminmax())
         # As in most tensors: nobody has written them, or one step of this cluster all.
         if high <= 0 or (low == high >= self._first and self._ordered(rank, high)):
-            return torch.zeros_like(named)
+            return torch.zeros_like(entries, dtype=torch.bool)
         since = entries - self._first
         clock = torch.tensor(self._clocks[rank], dtype=entries.dtype)[since % self._size]
-        return named & ((since < 0) | (since // self._size > clock))
+        return (entries > 0) & ((since < 0) | (since // self._size > clock))
 
     def _ordered(self, rank: int, number: int) -> bool:
         since = number - self._first

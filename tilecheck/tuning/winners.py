@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilecheck.files import replace
+from tilecheck.strictjson import each_once, loaded
 
 FILE = "schedules.json"
 """Name of the file, beside the module of a kernel's program."""
@@ -102,9 +103,8 @@ def read_winners(path: Path) -> tuple[Winner, ...]:
 @lru_cache(maxsize=16)
 def _read(path: Path, *_state: int) -> tuple[Winner, ...]:
     try:
-        text = path.read_text(encoding="utf-8")
-        given = json.loads(text, parse_constant=_no_number, object_pairs_hook=_table_of)
-    except (OSError, ValueError, RecursionError) as error:
+        given = loaded(path.read_text(encoding="utf-8"), each_once)
+    except (OSError, ValueError) as error:
         raise WinnersError(f"{path} is no file of schedules: {error}") from None
     if not isinstance(given, dict) or given.get("form") != _FORM or set(given) != {"form", "schedules"}:
         raise WinnersError(f"{path} is no file of schedules: it must hold `form` {_FORM} and `schedules`")
@@ -172,16 +172,3 @@ def _table(path: Path, where: str, given: Any) -> dict[str, Any]:
 def _named(kinds: tuple[type, ...]) -> str:
     names = {dict: "a table", str: "a text", float: "a number", int: "an integer", type(None): "null"}
     return " or ".join(names[kind] for kind in kinds)
-
-
-def _table_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Without a word, JSON takes the last of two entries, as a merge may leave them."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        name = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
-        raise ValueError(f"{name!r} occurs twice in a table; remove one of the two")
-    return table
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no time")
