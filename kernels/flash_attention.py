@@ -503,7 +503,7 @@ def walk_over_queries(rows: int, near: int, most: int, steps: Sequence[int]) -> 
     walks = [
         QueryWalk(rows, tiles, together, blocks, back)
         for blocks in (even_blocks(count, most), min(count, most))
-        for together in sorted(_divisors(rows, near))[-2:]
+        for together in _divisors(rows, near)[-2:]
         for back in (False, True)
     ]
     if count > 2**20:  # many turns even out

@@ -213,8 +213,11 @@ def persistent(M, N, K, approximate, dtype, block_m, block_n, block_k, stages, t
             C_shared = T.alloc_shared((block_m, width), dtype)
             C_local = T.alloc_fragment((block_m, block_n), "float32")
             bias_local = T.alloc_fragment((block_n,), dtype)
-            operands, results, order = (A_shared, B_shared), (C_shared,), {"tile": tile, "part": ("gelu",)}
-            T.annotate_ws_schedule(warp_roles(threads, stages, operands, results, **order, ahead=parts // 2))
+            operands, results = (A_shared, B_shared), (C_shared,)
+            roles = warp_roles(
+                threads, stages, operands, results, tile=tile, part=("gelu",), ahead=parts // 2
+            )
+            T.annotate_ws_schedule(roles)
             with T.ws_op("launch"):
                 launch_early()
             for turn in T.serial(walk.turns(block), annotations={T.WSID: "tiles"}):
